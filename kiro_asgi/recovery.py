@@ -1,7 +1,7 @@
 """Reminders of cut answers in the bodies of requests, for code that sends them somewhere itself.
 
-The gateway puts the same notices into neutral prompts (`kiro_asgi.stages.cut_answers`).  Here a body is not read strictly,
-and nothing but the notices is added to it.
+The gateway puts the same notices into neutral prompts (`kiro_asgi.stages.cut_answers`).  Here a body is not read
+strictly, and nothing but the notices is added to it.
 """
 
 from __future__ import annotations

@@ -63,10 +63,10 @@ class Reservation:
 
     claims: tuple[Claim, ...]
     standings: tuple[Standing, ...]
-    """How it stands with them, in order; nothing where that could not be counted."""
+    """The standing of each, in order; empty where that could not be counted."""
 
     counters: Counters
-    """Where it was taken."""
+    """The counters that granted it."""
 
     @property
     def leases(self) -> tuple[Lease, ...]:
@@ -96,7 +96,7 @@ class LimitRefusal:
         return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
 
     def message(self, whose: str) -> str:
-        """The words for whoever is refused; *whose* limit it is, as a noun."""
+        """The message for the refused client; *whose* names the limit's owner."""
         left, wait = f"of which {floor(self.standing.remaining)} are left", ceil(self.retry_after)
         return f"the limit of {whose} is reached: {self.limit}, {left}; try again in {wait} s"
 
@@ -133,7 +133,7 @@ class Reservations:
             owner: Whose limits they are.
             allowance: What the owner may take.
             tokens: An estimate of what the request will take.
-            holder: Tells this request from others of the owner.
+            holder: Identifies this request among those of the owner.
 
         Raises:
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
@@ -187,7 +187,7 @@ class Reservations:
             if error is None:
                 _log.warning("limits are shared again")
             else:
-                _log.warning("limits are not shared: %s; quotas.on_store_failure says what becomes of requests", error)
+                _log.warning("limits are not shared: %s; requests are handled as quotas.on_store_failure says", error)
 
     async def _renew(self, call: Call) -> None:
         while True:
@@ -216,7 +216,7 @@ def cost_of(usage: Usage | None, expected: int) -> Cost:
 
 
 def new_reservations(settings: Settings, allowances: Iterable[Allowance], clocks: Clocks) -> Reservations:
-    """Make what takes from the limits of *allowances*; all is counted where state is kept."""
+    """Make the reservations for the limits of *allowances*; all is counted where state is kept."""
     leasing = any(allowance.streams for allowance in allowances)
     return Reservations(settings.quotas, _new_counters(settings, clocks), clocks.wall, leasing)
 
@@ -250,7 +250,7 @@ class Admission(Protocol):
 
 @define
 class UnlimitedAdmission:
-    """Lets everybody in."""
+    """Admits every request."""
 
     def admit(self, call: Call, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """Nothing."""
@@ -259,7 +259,7 @@ class UnlimitedAdmission:
 
 @define
 class LimitedAdmission:
-    """Lets each client take what the settings say."""
+    """Lets each client take what the settings allow."""
 
     _usual: Allowance
     """Limits of clients that have none of their own."""
@@ -336,14 +336,14 @@ def new_admission(
 
 
 _OWNER: Final = "credential:"
-"""Stands before the name of a credential, lest it be a client's."""
+"""Prefix of a credential's name, so that it equals no client's."""
 
 
 class CredentialLimits(Protocol):
     """Lets attempts ask.
 
-    A credential at its limit is not at fault and does not rest: the next one is asked, and as soon as there is room
-    again, this one.
+    A credential at its limit is not at fault and does not cool down: the next one is used, and this one again as soon
+    as there is room.
     """
 
     def reserved(
@@ -384,7 +384,7 @@ class UnlimitedCredentials:
 
 @define
 class LimitedCredentials:
-    """Lets each take what the settings say."""
+    """Lets each take what the settings allow."""
 
     _allowances: Mapping[str, Allowance]
     """By the names of credentials; those without limits are missing."""
@@ -429,7 +429,7 @@ class LimitedCredentials:
 
     def _note(self, name: str, refusal: LimitRefusal) -> None:
         if name not in self._reached:
-            _log.info("%s is at its limit of %s; others are asked until there is room", name, refusal.limit)
+            _log.info("%s is at its limit of %s; other credentials are used until there is room", name, refusal.limit)
         self._reached[name] = refusal.limit, self._clock() + refusal.retry_after
 
 

@@ -99,17 +99,17 @@ class App:
     Args:
         settings: How to serve, and from where.
         inner: Another application that gets every request whose path is not ours, as if this were its middleware.
-        upstreams: Services besides those that come with the package; *settings* of `Settings.including` hold theirs, in
+        upstreams: Services in addition to those of the package; *settings* of `Settings.including` hold theirs, in
             others they have their defaults.
-        dialects: Client APIs besides those that come with the package, with settings likewise; those that *settings*
+        dialects: Client APIs in addition to those of the package, with settings likewise; those that *settings*
             have a table for are served without being named here.
         stages: Make stages for every answer: each is made for each try, and sees what the client is going to be shown.
             The first is the first to see it.
-        store: Where what outlives a request is kept, instead of where ``state.engine`` says.
+        store: Keeps what outlives a request, instead of the store that ``state.engine`` names.
         server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
-        estimator: Counts tokens where the service does not say.
-        observers: Are told of every call; see `kiro_asgi.observers`.
-        may_inspect: Says whether whoever sent a request, given as its scope, may look at the inspector; called where
+        estimator: Counts tokens where the service does not.
+        observers: Receive the facts of every call; see `kiro_asgi.observers`.
+        may_inspect: Decides whether the sender of a request, given as its scope, may see the inspector; called where
             ``inspector.trust_host`` is set.
         clock: Monotonic seconds.
         wall_clock: Seconds since the epoch, for ``created``.
@@ -259,7 +259,7 @@ class App:
         settings = self._settings.inspector
         if settings.trust_host and may_inspect is None:
             raise ConfigError(
-                "inspector.trust_host: nothing says who may look; give App(may_inspect=…), or set inspector.secret",
+                "inspector.trust_host: nothing decides who may look; pass App(may_inspect=…), or set inspector.secret",
                 code="inspector.trust_host",
             )
         usage = partial(_usage_rows, self._settings) if self._settings.state.usage else None
@@ -287,11 +287,11 @@ class App:
                 raise ValueError(f"unknown scope type {other!r}")
 
     def drain(self) -> None:
-        """Tell load balancers that no more requests should come: ``/ready`` is 503 from now on.
+        """Have load balancers send no more requests: ``/ready`` is 503 from now on.
 
         Requests that come all the same are served, each with ``connection: close`` where the client speaks HTTP/1, so
-        that its next one may go elsewhere.  WebSockets of the running event loop are closed with 1012, each after the
-        answer under way, and a new one is refused with 503.  Called again, it does nothing more.
+        that its next one may go to another process.  WebSockets of the running event loop are closed with 1012, each
+        after the answer under way, and a new one is refused with 503.  Called again, it does nothing more.
         """
         self._readiness.drain()
         self._calls.retire()
@@ -308,7 +308,7 @@ class App:
         await self._background.idle()
 
     def readiness(self) -> Readiness:
-        """Whether requests should come here, and why not, by what is known; nobody is asked."""
+        """Whether requests should come here, and why not, by what is known; no service is asked."""
         return self._readiness.readiness()
 
     async def _shut_down(self) -> None:
@@ -355,14 +355,14 @@ class App:
         self._background.interrupt()
 
     def _http(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[object]:
-        """The answer of whoever has to give it: the inspector, the host's application, or one of our operations."""
+        """Answer by the inspector, by the host's application, or by one of our operations."""
         if self._inspector is not None and self._inspector.contains(scope):
             return self._inspector(scope, receive, send)
         if self._inner is not None and not self._routes.contains(scope):
             return self._inner(scope, receive, send)
         if self._cross_origin.is_preflight(scope):
             return self._cross_origin.answer(scope, self._routes.methods(scope), send)
-        return self._answer(scope, receive, self._cross_origin.telling(scope, send), self._route)
+        return self._answer(scope, receive, self._cross_origin.readable(scope, send), self._route)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._inner is not None and not self._routes.contains(scope):
@@ -396,7 +396,7 @@ class App:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
             if call.observation is not None:
                 call.observation.end(call)
-            call.tell = call.observation = None  # which hold the call, and with it prompt and answer
+            call.break_off = call.observation = None  # which hold the call, and with it prompt and answer
             _forget_frames(call.failure)
             if unexpected is not None and self._raises(scope):
                 raise unexpected
@@ -436,7 +436,7 @@ class App:
         await self._handlers[match.endpoint](call, match.argument)
 
     async def _begin(self, call: Call, endpoint: Endpoint) -> None:
-        """Find out who asks, and tell observers."""
+        """Identify the client, and report the call to observers."""
         if call.observation is not None:
             call.observation.route = endpoint.path
         if endpoint not in PROBES:
@@ -488,7 +488,7 @@ class App:
             await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
 
     def _rests(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
-        """Credentials that rest now: the name of each, why, and the seconds until somebody may ask."""
+        """Credentials that cool down now: name, cause, and the seconds until the next request may use it."""
         for provider in self._providers:
             yield from provider.credentials.cooldowns()
 
@@ -518,7 +518,7 @@ class App:
         await call.send(response_body(b""))
 
     async def _details(self, scope: Scope, readiness: Readiness) -> dict[str, Any]:
-        """Reasons, and credentials that rest, for clients with a key; others learn no more than the status."""
+        """Reasons, and credentials that cool down, for clients with a key; others learn no more than the status."""
         try:
             await self._auth.identify(scope)
         except RequestError:
@@ -599,17 +599,17 @@ def create_app(
     """The application.
 
     Args:
-        settings: How to serve: settings, a mapping as for `Settings.from_mapping`, or ``None``: what the environment
-            says, and the file that it names.
+        settings: How to serve: settings, a mapping as for `Settings.from_mapping`, or ``None`` for those of
+            the environment, and of the file that it names.
         inner: As for `App`, like all that follow.
-        upstreams: Services besides those that come with the package, whose settings are read as well.
-        dialects: Client APIs besides those that come with the package, whose settings are read as well.
+        upstreams: Services in addition to those of the package, whose settings are read as well.
+        dialects: Client APIs in addition to those of the package, whose settings are read as well.
         stages: Make stages for every answer.
-        store: Where what outlives a request is kept.
+        store: Keeps what outlives a request.
         server_tools: Tools to run here.
         estimator: Counts tokens.
-        observers: Are told of every call.
-        may_inspect: Says who may look at the inspector.
+        observers: Receive the facts of every call.
+        may_inspect: Decides who may see the inspector.
 
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.

@@ -54,7 +54,7 @@ class AttachmentFetcher:
             hold: Called with each number of bytes that the prompt grows by; may raise `TooBusy`.
 
         Raises:
-            RequestError: Something is not to be had, or not what it should be; ``param`` names the place.
+            RequestError: Something cannot be fetched, or is of the wrong kind; ``param`` names the place.
             TooBusy: There is no room for it now.
         """
         fetcher = self._fetcher
@@ -69,8 +69,8 @@ class AttachmentFetcher:
             if len(places) > FETCHES:
                 raise _refused(part, f"more than {FETCHES} attachments by address")
         files = await fetcher.fetch(places, hold)
-        whole = {id(part): _whole(part, files[part.url]) for part in wanted}
-        turns = (evolve(turn, parts=tuple(_replaced(part, whole) for part in turn.parts)) for turn in prompt.turns)
+        by_value = {id(part): _whole(part, files[part.url]) for part in wanted}
+        turns = (evolve(turn, parts=tuple(_replaced(part, by_value) for part in turn.parts)) for turn in prompt.turns)
         return evolve(prompt, turns=tuple(turns))
 
     async def aclose(self) -> None:
@@ -86,15 +86,15 @@ def _attachments(prompt: Prompt) -> Iterator[Attachment]:
                 yield part
 
 
-def _replaced(part: Part, whole: Mapping[int, Attachment]) -> Part:
-    """*part*, or what *whole* has for it, or for what it holds, by identity."""
+def _replaced(part: Part, by_value: Mapping[int, Attachment]) -> Part:
+    """*part*, or what *by_value* has for it, or for what it holds, by identity."""
     if isinstance(part, ToolResult):
-        return evolve(part, parts=tuple(whole.get(id(each), each) for each in part.parts))
-    return whole.get(id(part), part)
+        return evolve(part, parts=tuple(by_value.get(id(each), each) for each in part.parts))
+    return by_value.get(id(part), part)
 
 
 def _whole(part: Attachment, file: Fetched) -> Attachment:
-    """*part* by value; what the bytes prove counts before what the host says.
+    """*part* by value; the media type that the bytes prove counts before the host's.
 
     Raises:
         RequestError: It is something else.
@@ -105,18 +105,18 @@ def _whole(part: Attachment, file: Fetched) -> Attachment:
 
 def _image(part: Image, kind: str, file: Fetched) -> Image:
     if not kind.startswith("image/"):
-        raise _refused(part, f"what is at the address is no image: {kind[:60] or 'no media type'}")
+        raise _refused(part, f"the file at the address is no image: {kind[:60] or 'no media type'}")
     return Image(kind, b64encode(file.content).decode(), place=part.place)
 
 
 def _document(part: Document, kind: str, file: Fetched) -> Document:
     if kind in _UNTYPED or kind.startswith(_NO_DOCUMENTS):
-        raise _refused(part, f"what is at the address is no document: {kind[:60] or 'no media type'}")
+        raise _refused(part, f"the file at the address is no document: {kind[:60] or 'no media type'}")
     if kind.startswith("text/"):
         return evolve(part, media_type=kind, url="", text=file.content.decode(errors="replace"))
     return evolve(part, media_type=kind, url="", data=b64encode(file.content).decode())
 
 
-def _refused(part: Attachment, words: str) -> RequestError:
+def _refused(part: Attachment, reason: str) -> RequestError:
     place = part.place or "messages"
-    return RequestError(f"{place}: {words}", code="invalid_value", param=place)
+    return RequestError(f"{place}: {reason}", code="invalid_value", param=place)

@@ -1,6 +1,6 @@
-"""Who the client is: one of our own keys, or the principal that the host's middleware has established; and the page.
+"""Authentication by a key or by the host's middleware, and the permission of pages of other origins.
 
-A page of another origin asks first (a preflight), and is shown nothing of an answer that does not name its origin.
+A browser asks first for a page of another origin (a preflight), and hides answers that do not name that origin.
 
 Source: https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -82,15 +82,15 @@ class CrossOrigin:
     async def answer(self, scope: Scope, methods: Iterable[str], send: Send) -> None:
         """Answer a preflight: 204 with what is allowed, *methods* among it, or 403 without any permission.
 
-        Whoever asks need show no key: browsers send none here.
+        No key is needed: browsers send none here.
         """
         origin = self._admitted(scope)
         headers: Headers = [(b"vary", b"Origin")] if origin is None else [*_permissions(origin, methods, scope)]
         await send(response_start(403 if origin is None else 204, headers))
         await send(response_body(b""))
 
-    def telling(self, scope: Scope, send: Send) -> Send:
-        """*send* with every response, whatever its status, made readable for the page that asked, if it may."""
+    def readable(self, scope: Scope, send: Send) -> Send:
+        """*send* that makes every response, whatever its status, readable for the page that asked, if it may."""
         if not self._origins:
             return send
         origin = self._admitted(scope)
@@ -99,17 +99,17 @@ class CrossOrigin:
             exposed = b", ".join((*self._exposed, *_EXPOSED))
             added += [(_ALLOW_ORIGIN, origin), (b"access-control-expose-headers", exposed)]
 
-        async def tell(message: Message) -> None:
+        async def send_readable(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
-        return tell
+        return send_readable
 
     def require_same_site(self, scope: Scope) -> None:
         """Refuse what a page of another site may have made a browser send, with the cookies of a user who is signed in.
 
-        Browsers send a form, or text without a type, wherever a page wants, and ask nobody first; they name the page's
+        Browsers send a form, or text without a type, wherever a page wants, without a preflight; they name the page's
         origin.  Requests that show a key need no such guard: a page would have to know it.
 
         Raises:
@@ -135,7 +135,7 @@ class CrossOrigin:
 
 
 def _permissions(origin: bytes, methods: Iterable[str], scope: Scope) -> Iterator[tuple[bytes, bytes]]:
-    """Headers that say what a page of *origin* may send."""
+    """Headers that permit a page of *origin* its request."""
     yield _ALLOW_ORIGIN, origin
     yield b"access-control-allow-methods", ", ".join(methods).encode()
     yield b"access-control-max-age", _MAX_AGE
@@ -176,7 +176,7 @@ async def host_user(scope: Scope) -> str:
     """The name of the user that the host has authenticated; empty where there is none.
 
     Raises:
-        Exception: The host's own, where a lazy user cannot be found out.
+        Exception: The host's own, where a lazy user cannot be loaded.
     """
     state = scope.get("state")
     left = state if isinstance(state, Mapping) else {}
@@ -230,7 +230,7 @@ def _asked(user: Any) -> str:
 
 
 def principal_of(name: str) -> str:
-    """The principal of whoever shows the key that the settings call *name*."""
+    """The principal of clients with the key that the settings call *name*."""
     return f"{_KEY}{name}"
 
 
@@ -241,7 +241,7 @@ _AUTHORIZATION = b"authorization"
 
 @frozen
 class Authenticator:
-    """Decides who a client is.
+    """Identifies clients.
 
     A principal is a short text without secrets: ``key:`` and the key's name, or eight digits of its hash where it has
     none, ``host:`` and the host's name for its user, or ``anonymous``.
@@ -257,23 +257,25 @@ class Authenticator:
 
     _named: Mapping[str, KeySettings] = field(factory=dict)
     _principals: Mapping[str, str] = field(init=False, repr=False)
-    """Hash of each key to whose it is."""
+    """Hash of each key to its principal."""
 
     _wall: Callable[[], float] = time
     _ends: Mapping[str, float] = field(init=False, repr=False)
-    """Principal to when its key is good no longer, in seconds since the epoch."""
+    """Principal to the expiry of its key, in seconds since the epoch."""
 
     def __attrs_post_init__(self) -> None:
         unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
         principals = {known: f"{_KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
         for name, key in self._named.items():
             if key.hash in principals:
-                raise ConfigError(f"keys.{name}.hash: is the hash of another key, too", code="keys.hash")
+                raise ConfigError(
+                    f"keys.{name}.hash: is the hash of another key, too; remove one of them", code="keys.hash"
+                )
             principals[key.hash] = principal_of(name)
         if not (principals or self._settings.allow_anonymous or self._settings.trust_host):
             raise ConfigError(
                 "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's "
-                "middleware authenticates, or client.allow_anonymous to serve everybody",
+                "middleware authenticates, or client.allow_anonymous to serve clients without a key",
                 code="no_client_auth",
             )
         object.__setattr__(self, "_principals", principals)
@@ -281,14 +283,14 @@ class Authenticator:
         object.__setattr__(self, "_ends", ends)
 
     async def identify(self, scope: Scope) -> str:
-        """Who asks: the host's user, where the host is trusted and has one, or else whose key it is.
+        """The principal: the host's user, where the host is trusted and has one, or else that of the key.
 
         Raises:
-            Unauthorized: Nobody we know.
-            ForeignOrigin: A page of another site may have made the host's user ask.
+            Unauthorized: There is no known key.
+            ForeignOrigin: A page of another site may have sent it in the name of the host's user.
             UnsupportedMediaType: The same.
         """
-        if scope["type"] == "websocket":  # no browser asks first, or keeps the page from reading what comes back
+        if scope["type"] == "websocket":  # browsers send no preflight for it, and let any page read the answers
             self._cross_origin.require_same_site(scope)
         if self._settings.trust_host and (name := await host_user(scope)):
             if self._match(self._presented(scope)) is None:
@@ -297,11 +299,11 @@ class Authenticator:
         return self.principal(scope)
 
     def principal(self, scope: Scope) -> str:
-        """Whose key it is.
+        """The principal of the key.
 
         Raises:
-            KeyExpired: That of somebody whose time is over.
-            Unauthorized: Nobody's that we know.
+            KeyExpired: The key has expired.
+            Unauthorized: There is no known key.
         """
         matched = self._match(self._presented(scope)) if self._principals else None
         if matched is not None:
@@ -323,8 +325,8 @@ class Authenticator:
         return _anything if key is None else key.permits
 
     def _match(self, presented: list[bytes]) -> str | None:
-        """Whose key was presented.  Every pair of hashes is compared, so the time tells nothing about which one nearly
-        fits."""
+        """The principal of a presented key.  Every pair of hashes is compared, so the time taken does not show which
+        one nearly fits."""
         found = None
         for offer in map(hash_of, presented):
             for known, principal in self._principals.items():

@@ -1,8 +1,8 @@
-"""One HTTP request as the server hands it over, and what becomes of it; and all those that are under way.
+"""One HTTP request as the server hands it over, with its response; and all those that are under way.
 
 The bytes of request bodies that an application holds at once are limited.  A body may grow as long as it is no larger
-than what is then still free.  So whoever sends many large bodies gets a smaller share the more there are, and an
-ordinary request finds room beside them: ten bodies that never end leave a tenth of the limit free.  Only what has
+than what is then still free.  So a client that sends many large bodies gets a smaller share the more there are, and an
+ordinary request finds room next to them: ten bodies that never end leave a tenth of the limit free.  Only what has
 arrived counts; to announce a length reserves nothing.
 
 Source: dynamic thresholds of switches, https://doi.org/10.1109/90.664262 (Choudhury and Hahne), with a factor of 1.
@@ -85,7 +85,7 @@ class Share:
         """Hold *size* more bytes.
 
         Raises:
-            TooBusy: There is no room for that beside the others.
+            TooBusy: There is no room for that next to the others.
         """
         if not self._bodies.add(size, self._size + size):
             raise TooBusy(
@@ -111,7 +111,7 @@ class Share:
 
 
 _CLIENT_LEFT: Final = 499
-"""Status for a client that left before there was an answer.  Nobody reads it but the host's middlewares and the log;
+"""Status for a client that left before there was an answer.  Only the host's middlewares and the log see it;
 the number is nginx's: https://nginx.org/en/docs/dev/development_guide.html#http_request"""
 
 _UPGRADED: Final = 101
@@ -173,7 +173,7 @@ class Call:
     work: anyio.CancelScope = field(init=False, factory=anyio.CancelScope)
     """Around all that is done for this call."""
 
-    tell: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
+    break_off: Callable[[KiroAsgiError], Awaitable[None]] | None = field(init=False, default=None)
     """How to end a response that has begun; ``None`` where it can only be completed."""
 
     retire: Callable[[], None] | None = field(init=False, default=None)
@@ -189,7 +189,7 @@ class Call:
     """Headers that have the client connect anew, where this gateway is being stopped."""
 
     quota_headers: Headers = ()
-    """Headers that say what the client's quotas still allow."""
+    """Headers that report what the client's quotas still allow."""
 
     _sooner: float = field(init=False)
     """Seconds after which the client counts as stalled where others wait."""
@@ -206,11 +206,11 @@ class Call:
         return (*identity_headers(self.request_id, self._id_headers), *self.parting_headers, *self.quota_headers)
 
     async def send(self, message: Message) -> None:
-        """Send, and take a failure of the connection for what it is.
+        """Send; a failure of the connection means that the client is gone.
 
         Raises:
             Disconnected: The client is gone, or an earlier message could not be sent.
-            Exception: The host's own; what of the message has gone out is not known, so no other one is sent.
+            Exception: The host's own; how much of the message has gone out is unknown, so no other one is sent.
         """
         if self._cannot_send:
             raise Disconnected
@@ -230,7 +230,7 @@ class Call:
             self.work.cancel()
 
     async def receive(self) -> Message:
-        """Receive, and take a failure of the connection for what it is.
+        """Receive; a failure of the connection means that the client is gone.
 
         Raises:
             Disconnected: The client is gone.
@@ -242,7 +242,7 @@ class Call:
 
     def interrupt(self) -> None:
         """Cancel the work, but not within a send: half a message could not be followed by an error."""
-        if self.status and self.tell is None:
+        if self.status and self.break_off is None:
             return
         if self.sending_since is None:
             self.work.cancel()
@@ -285,7 +285,7 @@ class Call:
     async def upgrade(self) -> None:
         """Accept a WebSocket; what goes through `send` and `receive` from here on are its messages.
 
-        Observers are told that the call has ended: each request of the connection is a call of its own.
+        Observers see the call end here: each request of the connection is a call of its own.
         """
         await self.in_time(self.send)({"type": "websocket.accept", "headers": [*self.headers]})
         self.status = _UPGRADED
@@ -330,11 +330,11 @@ class Call:
 
 
 _RETRY_AFTER: Final = 1.0
-"""Seconds until somebody else may serve what this process could not."""
+"""Seconds until another process may serve what this one could not."""
 
 
 def stopping() -> TooBusy:
-    """The error for who would have to be served for longer than this process goes on."""
+    """The error for a request that would have to be served for longer than this process goes on."""
     return TooBusy("this gateway is being stopped", code="shutting_down", retry_after=_RETRY_AFTER)
 
 
@@ -344,7 +344,7 @@ class _Presence:
 
     _calls: int = field(init=False, default=0)
     _gone: anyio.Event | None = field(init=False, default=None)
-    """Set when the last has gone; there is one while somebody waits for that."""
+    """Set when the last has gone; there is one while a task waits for that."""
 
     def __enter__(self) -> None:
         self._calls += 1
@@ -382,7 +382,7 @@ class CallsUnderWay:
 
     @contextmanager
     def doing(self, call: Call) -> Iterator[None]:
-        """Do the work of *call* within the block; ``call.work.cancelled_caught`` tells whether it was interrupted."""
+        """Do the work of *call* within the block; ``call.work.cancelled_caught`` is whether it was interrupted."""
         calls = self._under_way.here()
         calls.add(call)
         try:
@@ -392,15 +392,15 @@ class CallsUnderWay:
             calls.discard(call)
 
     async def end(self, call: Call) -> None:
-        """Tell the client of a call that was interrupted.
+        """Report an interruption to the client of *call*.
 
         Raises:
             TooBusy: It had nothing of an answer; code ``shutting_down``.
         """
         error = stopping()
-        if call.tell is None or not call.status:
+        if call.break_off is None or not call.status:
             raise error
-        await call.tell(error)
+        await call.break_off(error)
 
     def retire(self) -> None:
         """Have the connections of the running event loop end, each after the answer under way."""

@@ -1,7 +1,7 @@
 """One client request, and what is settled about it before an upstream is asked.
 
-There are two kinds of exchange: `kiro_asgi.asgi.translated` puts the request into the upstream's words and the answer
-into the client's; `kiro_asgi.asgi.passthrough` hands both on as they are.  Everybody else knows `Exchange` only.
+There are two kinds of exchange: `kiro_asgi.asgi.translated` renders the request for the upstream and encodes the answer
+for the client; `kiro_asgi.asgi.passthrough` hands both on as they are.  All other code knows `Exchange` only.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ClientRequest:
     _read: Callable[[], ParsedRequest] = field(repr=False)
     _head: Callable[[ParsedRequest], ResponseMeta]
     _parsed: ParsedRequest | None = None
-    _heading: ResponseMeta | None = field(init=False, default=None)
+    _meta: ResponseMeta | None = field(init=False, default=None)
 
     @property
     def model(self) -> str:
@@ -90,7 +90,7 @@ class ClientRequest:
     @property
     def response_id(self) -> str:
         """Identifier of a translated answer; empty as long as there is to be none."""
-        return "" if self._heading is None else self._heading.id
+        return "" if self._meta is None else self._meta.id
 
     def hold(self, size: int) -> None:
         """Make room for *size* more bytes until the answer has ended.
@@ -106,19 +106,19 @@ class ClientRequest:
         self._parsed = evolve(self.parsed, prompt=prompt)
 
     def without_passthrough(self) -> ClientRequest:
-        """The same request for upstreams that are to be asked in their own words."""
+        """The same request for upstreams that it is translated for."""
         return evolve(self, passthrough=None)
 
-    def new_heading(self, parsed: ParsedRequest) -> ResponseMeta:
+    def new_meta(self, parsed: ParsedRequest) -> ResponseMeta:
         """Make the fields that every part of an answer to *parsed* repeats, with a unique id."""
         return self._head(parsed)
 
     @property
     def meta(self) -> ResponseMeta:
         """Fields that every part of a translated answer repeats."""
-        if self._heading is None:
-            self._heading = self._head(self.parsed)
-        return self._heading
+        if self._meta is None:
+            self._meta = self._head(self.parsed)
+        return self._meta
 
 
 class Exchange(Protocol):
@@ -134,17 +134,17 @@ class Exchange(Protocol):
 
     @property
     def route(self) -> Route:
-        """Whom to ask, and for which model."""
+        """The upstream to ask, and the model."""
         ...
 
     @property
     def upstream(self) -> Upstream:
-        """The route's, or as it has to ask after what it refused."""
+        """The route's, or its adapted form after a refusal."""
         ...
 
     @property
     def credential(self) -> Credential:
-        """In whose name."""
+        """The credential to ask with."""
         ...
 
     @property
@@ -195,11 +195,11 @@ class Exchange(Protocol):
         ...
 
     def adapted(self, error: KiroAsgiError) -> Self | None:
-        """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
+        """The same request in another form, where *error* shows that the form was refused; else ``None``."""
         ...
 
     def reminded(self, complaint: str) -> Self:
-        """The same request with *complaint* as the last that its user says."""
+        """The same request with *complaint* as the user's last turn."""
         ...
 
     def output(
@@ -209,7 +209,7 @@ class Exchange(Protocol):
 
         Args:
             send: The client's channel.
-            headers: Gives those of the response, when they are sent.
+            headers: Returns those of the response, when they are sent.
             settings: How to serve.
             clock: Monotonic seconds.
         """

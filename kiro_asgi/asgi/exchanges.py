@@ -1,4 +1,4 @@
-"""From a request to an exchange: whom to ask, in whose name and in which words; and what is learnt from the answer."""
+"""From a request to an exchange: upstream, credential and rendered prompt; and what is learnt from the answer."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from kiro_asgi.upstreams.registry import Target
 
 @frozen
 class ConversationIds:
-    """Names by a secret: without it they cannot be computed, and one gateway's are not another's."""
+    """Names that are made with a secret: without it they cannot be computed, and gateways' names differ."""
 
     _salt: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
 
     @classmethod
     def by(cls, salt: str) -> ConversationIds:
-        """Names that other processes and later ones give too; with no *salt*, of this object only."""
+        """Names that other processes with *salt* compute, too; without one, names of this object only."""
         return cls(salt.encode()) if salt else cls()
 
     def name(self, principal: str, session: str) -> str:
@@ -72,7 +72,7 @@ class ExchangeFactory:
 
         Raises:
             RequestError: The upstream cannot be asked this, or not by this client.
-            UpstreamError: There is no credential to ask with, or it rests.
+            UpstreamError: There is no credential to ask with, or it cools down.
         """
         return await self._first(partial(self._settled, request), await self.models.targets(request.model))
 
@@ -80,7 +80,7 @@ class ExchangeFactory:
         """The same for the first of *rest* where that is possible, after *failure* at the targets before it.
 
         Raises:
-            KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
+            KiroAsgiError: *failure*, where there is none, or it would not help.
         """
         return await self._first(partial(self._settled, request), rest, failure)
 
@@ -112,7 +112,7 @@ class ExchangeFactory:
             failure: Why it was not possible before them.
 
         Raises:
-            KiroAsgiError: Nowhere; the first reason there was.  It alone decides whether another upstream helps.
+            KiroAsgiError: It is possible at none; the first failure.  It alone decides whether another upstream helps.
         """
         for at, target in enumerate(targets, 1):
             if failure is not None and not self._policy.other_upstream_helps(failure):
@@ -147,7 +147,7 @@ class ExchangeFactory:
         latest: tuple[Prompt, Rendered, float] | None = None
 
         def render(prompt: Prompt) -> tuple[Prompt, Rendered, float]:
-            nonlocal latest  # what fits as it is was rendered to see that
+            nonlocal latest  # checking that a prompt fits has rendered it already
             if latest is None or latest[0] is not prompt:
                 rendered = upstream.render(prompt, model, credential, conversation)
                 latest = prompt, rendered, upstream.estimate_tokens(rendered, self._estimator)
@@ -206,7 +206,7 @@ class ExchangeFactory:
         assert answer.end is not None, "the answer has not ended"
         route = exchange.route
         route.provider.learn(route.model, exchange.upstream)
-        if not answer.resumed:  # where a prompt was read several times, so it was counted
+        if not answer.resumed:  # a prompt that was read several times was counted several times
             self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
         if answer.call_signatures:
             await self._signatures.remember(answer.call_signatures, exchange.request.principal)

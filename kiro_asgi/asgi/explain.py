@@ -51,7 +51,7 @@ def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:
 
 
 PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
-"""Stands in for every credential, of which nothing is shown."""
+"""Stands in for every credential, so that no real one is shown."""
 
 
 @frozen
@@ -92,7 +92,7 @@ class Upstreams:
             return f"The upstream {choice.provider.name} is not set up: the gateway would not ask it."
         prefix = choice.name.partition("/")[0]
         if self._registry.hint(choice.name):
-            return f"The upstream {prefix} is not set up. What it would be asked: --upstream {prefix}"
+            return f"The upstream {prefix} is not set up. To see what it would be asked: --upstream {prefix}"
         return ""
 
     def choose(self, name: str, upstream: str | None) -> Choice:
@@ -143,13 +143,13 @@ def explain(
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
     reason = _reason(passed, choice, settings)
     if passed is not None and reason is None:
-        words = _as_it_is(passed, choice)
+        fields = _as_it_is(passed, choice)
     else:
         parsed = dialect.parse(body)
-        words = _adapted(parsed.prompt, choice, dialect.notes(body, parsed))
-    words["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
+        fields = _adapted(parsed.prompt, choice, dialect.notes(body, parsed))
+    fields["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
-    return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **words}
+    return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **fields}
 
 
 def _api(body: bytes, settings: Settings, name: str | None) -> tuple[DialectManifest, Dialect]:
@@ -187,17 +187,17 @@ def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
 def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
     upstream = choice.provider.asking(choice.model)
     adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
-    put = upstream.render(adapted, choice.model, PLACEHOLDER)
+    rendered = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {
         "as_it_is": False,
         "rules": [
             *_rows(notes, DIALECT_RULES),
             *_rows(left_out, GATEWAY_RULES),
-            *_rows(put.notes, choice.provider.rules),
+            *_rows(rendered.notes, choice.provider.rules),
         ],
-        "tool_names": dict(put.tool_names),
-        "sizes": dict(upstream.statistics(put)),
-        "payload": _elided(put.document),
+        "tool_names": dict(rendered.tool_names),
+        "sizes": dict(upstream.statistics(rendered)),
+        "payload": _elided(rendered.document),
     }
 
 

@@ -31,10 +31,10 @@ _CUT_ANSWER: Final = "cut-answer"
 
 @frozen
 class Recovered:
-    """A prompt as the upstream is asked it."""
+    """A prompt for an upstream, with the notices that it needs."""
 
     prompt: Prompt
-    """With the notices that it needs."""
+    """With the notices."""
 
     asked: Prompt
     """As the client sent it."""
@@ -50,7 +50,7 @@ class Recovery:
     """Remembers for *ttl* seconds, each client's answers for that client only.
 
     A record is used up by the first whole answer to a prompt that held its notice.  Until then it stays, so that a
-    request that failed, or was broken off, says the same when it is tried again.
+    request that failed, or was broken off, holds the same notice when it is tried again.
     """
 
     _store: Store
@@ -58,7 +58,7 @@ class Recovery:
     enabled: bool = True
 
     async def prepare(self, prompt: Prompt, principal: str) -> Recovered:
-        """Add what the model must be told about earlier answers."""
+        """Add the notices about earlier answers."""
         records: dict[str, CutAnswer] = {}
         used: list[str] = []
         try:
@@ -67,28 +67,30 @@ class Recovery:
                 if (data := await self._store.get(place)) is None:
                     continue
                 if (record := CutAnswer.decode(data)) is None:
-                    _log.error("what is remembered of an answer that was cut is damaged, and counts as missing")
+                    _log.error("the record of an answer that was cut is damaged, and counts as missing")
                     continue
                 records[key] = record
                 used.append(place)
         except StoreUnavailable as error:
-            _log.warning("answers that were cut are not remembered: %r", error)
+            _log.warning("the store cannot be used, so answers that were cut are not remembered: %r", error)
         reminded, reminders = recover(prompt, records)
         return Recovered(reminded, prompt, principal, _notes(prompt, reminders), tuple(used))
 
     async def remember(self, recovered: Recovered, answer: Answer) -> None:
-        """Keep what there is to know about an answer that has come to its end, if it was cut."""
+        """Keep the records of an answer that has ended, if it was cut."""
         if not self.enabled:
             return
         try:
             await self._remember(recovered, answer)
         except StoreUnavailable as error:
-            _log.warning("answers that were cut are not remembered: %r", error)
+            _log.warning("the store cannot be used, so answers that were cut are not remembered: %r", error)
 
     async def _remember(self, recovered: Recovered, answer: Answer) -> None:
         for place in recovered.used:
             await self._store.delete(place)
-        assert answer.end is not None and answer.fingerprint is not None, "the answer has not ended, or left no print"
+        assert answer.end is not None and answer.fingerprint is not None, (
+            "the answer has not ended, or has no fingerprint"
+        )
         records = records_of(answer.fingerprint, answer.end, asked=recovered.asked.turns, limited=answer.enough)
         for key, record in records.items():
             await self._store.set(scoped(recovered.principal, _CUT_ANSWER, key), record.encode(), self._ttl)
@@ -120,11 +122,11 @@ class Signatures:
                 if (data := await self._store.get(scoped(principal, _CALL_SIGNATURE, call_id))) is not None:
                     known[call_id] = data.decode(errors="replace")
         except StoreUnavailable as error:
-            _log.warning("signatures of tool calls are not remembered: %r", error)
-        whole = {call_id: signature for call_id, signature in known.items() if read_mark(signature).part == CALL}
-        if len(whole) < len(known):
-            _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(whole))
-        return signed(prompt, whole)
+            _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)
+        intact = {call_id: signature for call_id, signature in known.items() if read_mark(signature).part == CALL}
+        if len(intact) < len(known):
+            _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(intact))
+        return signed(prompt, intact)
 
     async def remember(self, found: Mapping[str, str], principal: str) -> None:
         """Keep signatures by the ids of their calls."""
@@ -132,4 +134,4 @@ class Signatures:
             for call_id, signature in found.items():
                 await self._store.set(scoped(principal, _CALL_SIGNATURE, call_id), signature.encode(), self._ttl)
         except StoreUnavailable as error:
-            _log.warning("signatures of tool calls are not remembered: %r", error)
+            _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)

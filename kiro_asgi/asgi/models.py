@@ -46,10 +46,10 @@ VERBOSITY: Final = Rule(
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
 Permit = Callable[[str], bool]
-"""Whether somebody may ask for a model, given as ``upstream/model``."""
+"""Whether a client may ask for a model, given as ``upstream/model``."""
 
 AskReset = Callable[[Credential], Awaitable[float | None]]
-"""When there is a new quota, in seconds since the epoch; ``None`` where the service does not say."""
+"""Returns when there is a new quota, in seconds since the epoch; ``None`` where the service does not report it."""
 
 
 async def _unknown(credential: Credential) -> float | None:
@@ -143,7 +143,7 @@ def _notes_on_lost(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
 
 
 def _is_to_cite(part: Part) -> bool:
-    """Whether the answer shall say on which places of *part* it rests."""
+    """Whether the answer shall cite *part*."""
     if type(part) is Text:
         return part.block is not None and part.block.items() >= _CITED_BLOCK
     return type(part) is Document and part.cited
@@ -151,7 +151,7 @@ def _is_to_cite(part: Part) -> bool:
 
 @frozen
 class Route:
-    """Whom to ask, and for which model."""
+    """The upstream to ask, and the model."""
 
     provider: Provider
     model: ModelCard
@@ -159,7 +159,7 @@ class Route:
     """By which that upstream's model was asked for."""
 
     rest: tuple[Target, ...] = ()
-    """Where else the same may be asked, in order."""
+    """Further targets for the same request, in order."""
 
 
 @frozen
@@ -171,9 +171,9 @@ class Models:
     """By name."""
 
     async def targets(self, name: str) -> tuple[Target, ...]:
-        """Where *name* may be asked, best first; never nothing.
+        """The targets of *name*, best first; never empty.
 
-        The lists are asked for where more than one service might have meant it: one of them may have it letter by
+        The lists are fetched where more than one service may have the model: one of them may have it letter by
         letter.
         """
         found = self._exactly(name)
@@ -183,14 +183,14 @@ class Models:
         return found or self._roughly(name) or (self.otherwise(name),)
 
     def known(self, name: str) -> tuple[Target, ...]:
-        """As `targets`, as far as it is known without asking for lists; nothing where that is not."""
+        """As `targets`, as far as they are known without fetching lists; empty where none is."""
         return self._exactly(name) or self._roughly(name)
 
     def _exactly(self, name: str) -> tuple[Target, ...]:
         """Targets of *name* in the operator's table, else in the lists that have it letter by letter.
 
         A name such as ``openai/gpt-oss-120b`` is another service's model where the upstream before the slash does not
-        list what is behind it.
+        list the name after it.
         """
         prefixed, named = self._registry.prefixed(name), self._registry.targets(name)
         if named and (prefixed is None or self._providers[prefixed.upstream].catalogue.lists(prefixed.model)):
@@ -199,7 +199,7 @@ class Models:
         return () if owner is None else (Target(owner.name, name),)
 
     def _roughly(self, name: str) -> tuple[Target, ...]:
-        """The upstream that *name* begins with, or one that has a model which is also spelled like that."""
+        """The upstream that *name* begins with, or one with a model that can be spelled like that."""
         named = self._registry.targets(name)
         if named:
             return named
@@ -231,10 +231,10 @@ class Models:
         return evolve(route, rest=rest)
 
     async def listings(self, permit: Permit) -> tuple[Listing, ...]:
-        """The models of all upstreams that somebody may ask for, in the operator's order.
+        """The models of all upstreams that *permit* allows, in the operator's order.
 
-        Of several with one name only the first, which is the one that is asked, has it; the others have their
-        upstream's before it.
+        Of several with one name the first keeps it, as it is the one that is asked; the others have their upstream's
+        name before it.
         """
         await self._refresh()
         listed: dict[str, tuple[str, Listing]] = {}
@@ -250,7 +250,7 @@ class Models:
         """The one that *name* means.
 
         Raises:
-            UnknownModel: None of them, or none that somebody may ask for.
+            UnknownModel: There is none, or *permit* does not allow it.
         """
         for listing in await self.listings(permit):
             if listing.card.id == name:
@@ -272,10 +272,10 @@ class Models:
 
 
 def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None:
-    """Refuse *model* of *provider* to whoever may not ask for it.
+    """Refuse *model* of *provider* where *permit* does not allow it.
 
     Raises:
-        UnknownModel: The same as for a model that there is not, as the APIs have it.
+        UnknownModel: The same as for a model that does not exist, as in the APIs.
     """
     if not permit(f"{provider.name}/{model.id}"):
         raise UnknownModel("this key may not ask for this model", code="model_not_allowed")

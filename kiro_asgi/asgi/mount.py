@@ -1,4 +1,4 @@
-"""Putting the gateway below a prefix of somebody else's application, and finding it there to close it."""
+"""Mounting the gateway below a prefix of a host's application, and finding it there to close it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kiro_asgi.asgi.routing import local_paths
 T = TypeVar("T")
 
 _MAX_OBJECTS: Final = 10_000
-"""Objects that are looked at: a host is no place to get lost in."""
+"""Most objects that are looked at, since a host may hold any number."""
 
 _OPAQUE: Final = (type, ModuleType, str, bytes, bytearray, int, float, complex, type(None))
 
@@ -105,7 +105,7 @@ def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Clo
             `kiro_asgi.App` that is found within it: in attributes, collections, closures, partial functions.
 
     Raises:
-        ValueError: *prefix* is not a path, or is the root; or nothing tells how the gateway is closed.
+        ValueError: *prefix* is not a path, or is the root; or no way to close the gateway is found.
     """
     prefix = "/" + prefix.strip("/")
     if prefix == "/":
@@ -136,14 +136,16 @@ def _closer(gateway: AnyASGIApp) -> Closing:
     """Find the function that releases the resources of *gateway*.
 
     Raises:
-        ValueError: Nobody can tell.
+        ValueError: There is none.
     """
     own: Closing | None = getattr(gateway, "aclose", None)
     if own is not None:
         return own
     apps = wrapped_in(gateway, App)
     if not apps:
-        raise ValueError("no kiro_asgi.App was found in the gateway: say what closes it, mount(…, aclose=app.aclose)")
+        raise ValueError(
+            "no kiro_asgi.App was found in the gateway: pass the function that closes it, mount(…, aclose=app.aclose)"
+        )
 
     async def close() -> None:
         for app in apps:

@@ -45,7 +45,7 @@ class Observers:
     _routes: Routes
     _clocks: Clocks
     _byte_observers: tuple[tuple[int, ByteObserver], ...] = field(init=False)
-    """Those who want to be told of every byte, each with its place among all."""
+    """Observers of every byte, each with its place among all."""
 
     _failed: set[int] = field(init=False, factory=set)
     """Places of those that have failed before."""
@@ -59,20 +59,20 @@ class Observers:
         if not (self._observers or self._access_log.is_read) or self._routes.is_probe(scope):
             return None
         observers = (*self._observers, self._access_log) if self._access_log.is_read else self._observers
-        return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._tell)
+        return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._report)
 
-    def _tell(self, place: int, tell: Callable[..., None], *facts: Any) -> None:
+    def _report(self, place: int, notify: Callable[..., None], *facts: Any) -> None:
         try:
-            tell(*facts)
+            notify(*facts)
         except Exception:  # noqa: BLE001 - whatever an observer does, the client gets its answer
             if place not in self._failed:
                 self._failed.add(place)
-                _log.exception("an observer failed, which is logged once: %r", tell)
+                _log.exception("an observer failed, which is logged once: %r", notify)
 
 
 @define(eq=False)
 class Observation:
-    """One call, as its observers are told of it."""
+    """One call, as reported to its observers."""
 
     _scope: Scope
     _request_id: str
@@ -80,7 +80,7 @@ class Observation:
     _byte_observers: tuple[tuple[int, ByteObserver], ...]
     _routes: Routes
     _clocks: Clocks
-    _tell: Callable[..., None]
+    _report: Callable[..., None]
     _started: float = field(init=False)
     _time: float = field(init=False)
     route: str = field(init=False, default="")
@@ -102,11 +102,11 @@ class Observation:
         self._started, self._time = self._clocks.steady(), self._clocks.wall()
 
     def watched(self, send: Send) -> Send:
-        """*send*, of whose bytes those are told who want to know."""
+        """*send*, with its bytes reported to their observers."""
         return partial(self._send, send) if self._byte_observers else send
 
     def begin(self, principal: str) -> None:
-        """Tell that the call has begun, once, now that *principal* is known, or is not going to be."""
+        """Report that the call has begun, once, now that *principal* is known, or is not going to be."""
         if self._begun:
             return
         scope, self._begun = self._scope, True
@@ -123,10 +123,10 @@ class Observation:
             started=self._started,
         )
         for place, observer in enumerate(self._observers):
-            self._tell(place, observer.began, self._call)
+            self._report(place, observer.began, self._call)
 
     def plan(self, exchange: Exchange, number: int, reading: AnswerReading[Any, Any]) -> None:
-        """Tell of an attempt that is about to be made."""
+        """Report an attempt that is about to be made."""
         upstream, route, request = exchange.upstream, exchange.route, exchange.request
         url = urlsplit(exchange.rendered.request.url)
         self._plan = plan = PlanFacts(
@@ -155,10 +155,10 @@ class Observation:
             reading.on_head = self._receive_head
             reading.on_tools = self._receive_tools
         for place, observer in enumerate(self._observers):
-            self._tell(place, observer.planned, self._call, plan)
+            self._report(place, observer.planned, self._call, plan)
 
     def attempted(self, error: KiroAsgiError | None) -> None:
-        """Tell that the attempt has ended, with *error* or as it should."""
+        """Report that the attempt has ended, with *error* or as it should."""
         begun = self._reading is not None and self._reading.span is not None
         self._attempted(Outcome.COMPLETE if error is None else Outcome.CUT if begun else Outcome.REFUSED, error)
 
@@ -177,10 +177,10 @@ class Observation:
             finish="" if reading.end is None else reading.end.stop_reason.value,
         )
         for place, observer in enumerate(self._observers):
-            self._tell(place, observer.attempted, self._call, facts)
+            self._report(place, observer.attempted, self._call, facts)
 
     def end(self, call: Call) -> None:
-        """Tell what has become of *call*."""
+        """Report the end of *call*."""
         self.begin(call.principal)
         failure = call.failure
         outcome = call.outcome or (Outcome.COMPLETE if failure is None else Outcome.REFUSED)
@@ -204,43 +204,43 @@ class Observation:
             content_seconds=0.0 if call.span is None else call.span[1] - call.span[0],
         )
         for place, observer in enumerate(self._observers):
-            self._tell(place, observer.ended, self._call, facts)
+            self._report(place, observer.ended, self._call, facts)
 
     def take_request(self, body: bytes) -> None:
-        """Tell of the client's request."""
+        """Report the client's request."""
         for place, observer in self._byte_observers:
             query = self._scope.get("query_string", b"")
-            self._tell(place, observer.request_received, self._call, query, body, self._clocks.steady())
+            self._report(place, observer.request_received, self._call, query, body, self._clocks.steady())
 
     def take_frame(self, value: Mapping[str, Any]) -> None:
-        """Tell of a client's request that came as a frame; *value* is the body that it would have over HTTP."""
+        """Report a client's request that came as a frame; *value* is the body that it would have over HTTP."""
         if self._byte_observers:
             self.take_request(dumps(value))
 
     def ask(self, request: UpstreamRequest) -> None:
-        """Tell of a request to the upstream."""
+        """Report a request to the upstream."""
         for place, observer in self._byte_observers:
             facts = request.method, request.url, request.headers, request.body
-            self._tell(place, observer.request_sent, self._call, *facts, self._clocks.steady())
+            self._report(place, observer.request_sent, self._call, *facts, self._clocks.steady())
 
     def end_body(self, error: KiroAsgiError | None) -> None:
-        """Tell that the upstream's answer was read, or that *error* has ended that."""
+        """Report that the upstream's answer was read, or that *error* has ended that."""
         for place, observer in self._byte_observers:
-            self._tell(place, observer.body_ended, self._call, error, self._clocks.steady())
+            self._report(place, observer.body_ended, self._call, error, self._clocks.steady())
 
     def _receive_tools(self, results: Iterable[ServerResult]) -> None:
         for result in results:
             for place, observer in self._byte_observers:
-                self._tell(place, observer.tool_ran, self._call, result, self._clocks.steady())
+                self._report(place, observer.tool_ran, self._call, result, self._clocks.steady())
 
     def _receive_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         for place, observer in self._byte_observers:
-            self._tell(place, observer.head_received, self._call, status, headers, self._clocks.steady())
+            self._report(place, observer.head_received, self._call, status, headers, self._clocks.steady())
 
     def _receive(self, take: Callable[[bytes], None], data: bytes) -> None:
         at = self._clocks.steady()
         for place, observer in self._byte_observers:
-            self._tell(place, observer.received, self._call, data, at)
+            self._report(place, observer.received, self._call, data, at)
         take(data)
 
     async def _send(self, send: Send, message: Message) -> None:
@@ -250,8 +250,8 @@ class Observation:
             return
         if message["type"] == "http.response.start":
             for place, observer in self._byte_observers:
-                self._tell(place, observer.head_sent, self._call, message["status"], message["headers"], at)
+                self._report(place, observer.head_sent, self._call, message["status"], message["headers"], at)
         elif data := message.get("body"):
             blocked = self._clocks.steady() - at
             for place, observer in self._byte_observers:
-                self._tell(place, observer.sent, self._call, data, at, blocked)
+                self._report(place, observer.sent, self._call, data, at, blocked)

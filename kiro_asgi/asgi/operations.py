@@ -1,4 +1,4 @@
-"""Operations behind the paths of a client API."""
+"""Operations at the paths of a client API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.state.base import Store
 
 Handler = Callable[[Call, str], Awaitable[None]]
-"""Answers a call; the text is what its path names."""
+"""Answers a call; the text is the name in its path."""
 
 
 @frozen(kw_only=True)
@@ -36,14 +36,14 @@ class Gateway:
     offload: Offload
     exchanges: ExchangeFactory
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
-    """Ask an upstream, and answer by way of the last."""
+    """Ask an upstream, and send the answer by the last argument."""
 
     answer_within: Callable[[Scope, Receive, Send, Handler], Awaitable[Call]]
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
     as one of HTTP.  Gives the call, when it has ended."""
 
     background: Background
-    """Runs what goes on without its request."""
+    """Runs work that goes on without its request."""
 
     permit: Callable[[str], Permit]
     """Makes the check of what a principal may ask for."""
@@ -116,7 +116,7 @@ class Operations:
         return gateway.request(call, dialect, size, parse, source)
 
     async def count(self, call: Call, argument: str) -> None:
-        """Tell how many tokens a prompt has."""
+        """Count the tokens of a prompt."""
         dialect, gateway = cast(CountingDialect, self._dialect), self._gateway
         body = await call.body(gateway.settings.limits)
         prompt = await gateway.offload.run(len(body), partial(dialect.parse_count, body))
@@ -156,7 +156,7 @@ def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dic
     """Make the handler of each endpoint of *api*.
 
     Raises:
-        ConfigError: It has an operation that there is not.
+        ConfigError: One of them names an unknown operation.
     """
     made = (Operations if api.operations is None else api.operations())(gateway, dialect)
     handlers = {endpoint: getattr(made, endpoint.operation, None) for endpoint in api.endpoints}

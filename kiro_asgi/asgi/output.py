@@ -1,8 +1,8 @@
 """Where an answer goes: out as it comes, as a stream when it is complete, or into one body at the end.
 
 All take the items of an answer: events, or bytes where an answer goes through as it is.  All know whether the head has
-been sent (the commit), because that decides whether a failure may still be told as an HTTP status, and whether anything
-of an answer has, because that decides whether it may still be tried again.
+been sent (the commit), because that decides whether a failure may still be reported as an HTTP status, and whether
+anything of an answer has, because that decides whether it may still be tried again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Output(Protocol[In]):
     """Whether the client has been sent the head, be it with signs of life only."""
 
     begun: bool
-    """Whether the client has been sent anything of an answer: another one would say things twice."""
+    """Whether the client has been sent anything of an answer: another one would repeat it."""
 
     opened: bool
     """Whether the client has been shown the start of a message of ours: only the rest of it may follow."""
@@ -140,7 +140,7 @@ class Sending(Generic[Item]):
         await self._write([*self._take(), self._heartbeat()], more=True)
 
     async def beat(self) -> None:
-        """Send a heartbeat, unless something is on its way: then the client is slow, or about to hear."""
+        """Send a heartbeat, unless something is on its way: then the client is slow, or about to receive it."""
         self.last_sent = self._clock()
         if self.committed and not (self._lock.locked() or self._encoding or self._pending):
             await self._write([self._heartbeat()], more=True)
@@ -166,7 +166,7 @@ class Sending(Generic[Item]):
     async def _write(self, pieces: list[bytes], *, more: bool) -> None:
         """Send whole events, in however many pieces they are: nothing else is sent before the last one."""
         try:
-            self._lock.acquire_nowait()  # as a rule nobody else sends, and this is done for every event
+            self._lock.acquire_nowait()  # as a rule no other task sends, and this runs for every event
         except anyio.WouldBlock:
             await self._lock.acquire()
         try:
@@ -254,7 +254,7 @@ class Synthetic(_Gathering, Streamed):
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
     async def open(self, events: Iterable[Event], /) -> None:
-        """Nothing: a status that has been sent could not tell of a failure any more."""
+        """Send nothing: once a status was sent, a failure cannot be reported by one any more."""
 
     async def finish(self) -> None:
         """Send the message, a slice at a time: cut into sentences it takes many times its own size."""
@@ -280,14 +280,14 @@ class Whole(Generic[Item]):
     last_sent: float = field(init=False, default=0.0)
 
     async def push(self) -> bool:
-        """Nothing goes out before the end."""
+        """Send nothing before the end."""
         return False
 
     async def open(self, items: Iterable[Item], /) -> None:
-        """A status that has been sent could not tell of a failure any more, so nothing is."""
+        """Send nothing: once a status was sent, a failure cannot be reported by one any more."""
 
     async def beat(self) -> None:
-        """A body of known length has no room for a sign of life."""
+        """Send nothing: a body of known length has no room for a sign of life."""
 
     async def fail(self, error: KiroAsgiError) -> None:
         """Never called: a collected answer is committed only when it is complete."""

@@ -1,6 +1,6 @@
 """Requests that go to a service of the client's own API as they are, and answers that come back as they are.
 
-Bytes go through only where only the service has a part in the request and its answer.  What gives the gateway one
+Bytes go through only where the gateway has nothing to do in the request and its answer.  Each reason to do something
 is a row of `REASONS`; a request for which none holds goes on as it is.  Attempts, time limits, credentials and signs of
 life are the same as for every other answer.
 """
@@ -86,7 +86,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "service.other",
-        "The service speaks another API, or speaks this one after somebody else: one of ``custom.*``, as long as "
+        "The service has another API, or is one of ``custom.*``, which copy another service's API, as long as "
         "``custom.NAME.relay`` is not ``allow``.",
         lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
     ),
@@ -98,7 +98,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "stages.own",
-        "The application has stages of its own (``App(..., stages=...)``): they see answers in our words.",
+        "The application has stages of its own (``App(..., stages=...)``): they see answers as events of the gateway.",
         lambda c: bool(c.stages),
     ),
     Reason(
@@ -108,7 +108,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "stream.usage_chunk",
-        "Token counts are told in another chunk than the service tells them in: ``stream.usage_chunk`` is ``finish``.",
+        "Token counts are sent in another chunk than the service's: ``stream.usage_chunk`` is ``finish``.",
         lambda c: c.dialect.traits.alters_streams and c.peek.stream,
     ),
     Reason(
@@ -123,7 +123,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "tools.unknown",
-        "A tool is declared that the client does not run, and the service has not.",
+        "A tool is declared that neither the client runs nor the service has.",
         lambda c: c.asks(Ask.UNKNOWN_TOOLS),
     ),
     Reason(
@@ -143,12 +143,12 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "thinking.asked",
-        "Thinking is asked for: it is put as the model knows it, and found in the answer between tags, too.",
+        "Thinking is asked for: it is requested in the model's own form, and found in the answer between tags, too.",
         lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.SERVED),
     ),
     Reason(
         "thinking.effort",
-        "A word says how much to think, and the model knows none, or the service has refused it.",
+        "An effort is named, and the model takes none, or the service has refused it.",
         lambda c: c.differs(Ask.EFFORT),
     ),
     Reason(
@@ -182,7 +182,7 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.differs(Ask.COUNTS),
     ),
 )
-"""In the order in which they are looked at; the first that holds is given."""
+"""In the order in which they are checked; the first that holds is reported."""
 
 
 def reason_against(candidate: PassthroughCandidate) -> Reason | None:
@@ -212,8 +212,8 @@ def reason_to_translate(
     )
 
 
-def inquiry_of(peek: RequestPeek) -> ParsedRequest:
-    """As much of the request as was looked at."""
+def parsed_request_of(peek: RequestPeek) -> ParsedRequest:
+    """The fields of the request that were looked at, as a parsed request."""
     mode = ThinkingMode.ENABLED if peek.thinking else ThinkingMode.DEFAULT
     return ParsedRequest(Prompt(peek.model, tools=peek.tools, thinking=Thinking(mode)), peek.stream, None)
 
@@ -221,9 +221,9 @@ def inquiry_of(peek: RequestPeek) -> ParsedRequest:
 def render_passthrough(
     source: PassthroughRequest, upstream: Upstream, model: ModelCard, credential: Credential
 ) -> Rendered:
-    """*source* as *upstream* is sent it."""
+    """Render *source* as a request to *upstream*."""
     forwarding = upstream.forwarding
-    assert forwarding is not None, "an upstream that speaks no client's API"
+    assert forwarding is not None, "an upstream that has no client's API"
     peek = source.peek
     request = forwarding.request(peek.renamed(model.id), credential, source.headers, model, peek.stream)
     return Rendered(request)
@@ -265,7 +265,7 @@ class PassthroughExchange:
 
     @property
     def estimate(self) -> Estimate:
-        """Nothing but what estimates, for an answer that must be translated after all."""
+        """The estimator alone, for an answer that must be translated after all."""
         return Estimate(self.estimator)
 
     @property
@@ -296,7 +296,7 @@ class PassthroughExchange:
 
     @property
     def known_answer(self) -> Message | None:
-        """None: that is the service's to say."""
+        """``None``: the service gives every answer."""
         return None
 
     def sizes(self) -> Mapping[str, int]:
@@ -313,7 +313,7 @@ class PassthroughExchange:
         return evolve(self, route=route)
 
     def adapted(self, error: KiroAsgiError) -> None:
-        """No other words: they are the client's."""
+        """``None``: the client's request is not changed."""
 
     def reminded(self, complaint: str) -> PassthroughExchange:
         """The same: an answer that is not read breaks no promise."""
@@ -381,7 +381,7 @@ class PassthroughWhole(Whole[bytes]):
 
 @define
 class WholeAsStream:
-    """The stage from the bytes of a whole answer to the events of a stream that says the same."""
+    """The stage from the bytes of a whole answer to the events of a stream with the same content."""
 
     _answer: Answer
     _encoder: Writer[Event]
@@ -407,7 +407,7 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         super().__attrs_post_init__()
         exchange, source = self._exchange, self._exchange.source
         name = "" if source.peek.model == exchange.route.model.id else source.peek.model
-        meta = exchange.request.new_heading(inquiry_of(source.peek))
+        meta = exchange.request.new_meta(parsed_request_of(source.peek))
         self._stage = source.dialect.passthrough(_fault_of(exchange.upstream), meta, name)
         self._output.through(self._stage)
         if not source.peek.stream:  # nothing comes of such an answer before it is complete
@@ -451,7 +451,7 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
             return
         decoder = exchange.upstream.decoder(content_type)
         if essence(content_type) == JSON:
-            parsed = inquiry_of(exchange.source.peek)
+            parsed = parsed_request_of(exchange.source.peek)
             plan = plan_answer(exchange, parsed, exchange.estimate, self._settings)
             answer = self._context.pipeline(decoder, plan)
             request = exchange.request

@@ -142,7 +142,7 @@ def _tool_emission(emission: str, as_it_comes: bool) -> str:
 
 
 def _citing(prompt: Prompt, upstream: Upstream, settings: Settings, answer_id: str) -> Citing | None:
-    """Behind an answer that is to be a JSON object nothing may stand."""
+    """Options of the list of sources; ``None`` with a schema too, as nothing may follow a JSON object."""
     if not upstream.traits.grounds or prompt.schema is not None:
         return None
     search = next((tool.name for tool in prompt.tools if tool.hosted == WEB_SEARCH), "")
@@ -150,7 +150,7 @@ def _citing(prompt: Prompt, upstream: Upstream, settings: Settings, answer_id: s
 
 
 def _is_search_demanded(prompt: Prompt, upstream: Upstream) -> bool:
-    """Whether the service tells of its searches behind an answer, and the answer has to rest on one."""
+    """Whether the service reports its searches after an answer, and the answer has to rest on one."""
     if not (upstream.traits.grounds and prompt.tool_choice.demanded):
         return False
     return all(tool.hosted == WEB_SEARCH for tool in prompt.tools if prompt.tool_choice.permits(tool.name))
@@ -167,8 +167,8 @@ def _tool_choice(prompt: Prompt, upstream: Upstream) -> ToolChoice:
 def _thinking(prompt: Prompt, options: AnswerOptions, rendered: Rendered) -> tuple[str, tuple[str, ...]]:
     """Handling of thinking, and the names of the tags that hold it.
 
-    Tags count where thinking was asked for, or where the operator says that models of this service write them; which
-    models have thinking of their own is only what a table knows.  Thinking that was declined is dropped.
+    Tags count where thinking was asked for, or where the operator configures that models of this service write them;
+    which models have thinking of their own is known from a table only.  Thinking that was declined is dropped.
     """
     wanted = prompt.thinking
     tags = options.thinking_tags if wanted.wanted or rendered.thinking_tags else ()

@@ -27,7 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 AnyASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
-"""An application of somebody else's: each framework has types of its own for scope, receive and send."""
+"""An application of another framework: each has types of its own for scope, receive and send."""
 
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -43,11 +43,11 @@ CLIENT_GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceEr
 
 
 class Disconnected(Exception):
-    """The client is gone; there is nobody to answer."""
+    """The client is gone; nothing can be sent any more."""
 
 
 class Stalled(Disconnected):
-    """The client takes nothing of what it is sent; it is treated as if it were gone."""
+    """The client does not read what it is sent; it is treated as if it were gone."""
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
@@ -59,7 +59,7 @@ def query_values(scope: Scope) -> dict[str, list[str]]:
     """The values of the query's parameters, by name.
 
     Raises:
-        RequestError: There are more than anybody needs.
+        RequestError: There are more than `QUERY_FIELDS`.
     """
     try:
         return parse_qs((scope.get("query_string") or b"").decode("latin-1"), max_num_fields=QUERY_FIELDS)
@@ -113,7 +113,7 @@ def _check_announced(lengths: list[bytes], max_bytes: int) -> None:
 
 
 async def _collect(receive: Receive, max_bytes: int, hold: Callable[[int], None]) -> bytes:
-    body = BytesIO()  # which gives away what it has gathered without a second copy
+    body = BytesIO()  # whose value is handed out without a second copy
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -146,8 +146,8 @@ async def respond_in_pieces(send: Send, status: int, pieces: Sequence[bytes], he
 async def send_most(send: Send, pieces: Sequence[bytes]) -> bytes:
     """Send *pieces*, joined, but for the last message, whose body is returned.
 
-    A client that is merely slow takes a message in time, and others have a turn after each: a server whose client is
-    fast does not wait for anything.
+    A client that is merely slow takes each message in time.  Other requests get a turn of the event loop after each:
+    a server whose client is fast does not wait for anything.
     """
     if sum(map(len, pieces)) <= _PIECE:
         return b"".join(pieces)
@@ -195,7 +195,7 @@ def response_body(data: bytes, *, more: bool = False) -> Message:
 
 @frozen
 class Lifespan:
-    """Says yes to everything, and releases what was taken at the end."""
+    """Confirms every event, and releases resources at the end."""
 
     _close: Callable[[], Awaitable[None]]
 
@@ -203,7 +203,7 @@ class Lifespan:
         """Answer lifespan messages until shutdown.
 
         Args:
-            received: Messages that somebody has read already and not answered.
+            received: Messages that the host has read already and not answered.
             receive: Where more come from.
             send: Where answers go.
         """
@@ -221,7 +221,7 @@ class Lifespan:
 async def host_lifespan(
     host_app: ASGIApp, close: Callable[[], Awaitable[None]], scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Let the host live its lifespan and close the gateway at its end; live it ourselves where the host cannot."""
+    """Run the host's lifespan and close the gateway at its end; answer the events ourselves where the host has none."""
     received: list[Message] = []
     answered = False
 
@@ -250,16 +250,16 @@ _DENIAL: Final = "websocket.http.response"
 
 
 def handshake_send(scope: Scope, send: Send) -> Send:
-    """*send* of a WebSocket for who answers its handshake as a request over HTTP; messages of its own go as they are.
+    """*send* of a WebSocket that takes an HTTP response as the answer to the handshake; WebSocket messages pass.
 
-    A server that has the extension can answer with any status, with headers and a body, and that is what clients tell
-    "use HTTP" and "your key is wrong" apart by.  Without it a refusal is 403 whatever its status, and has no body.
+    A server that has the extension can answer with any status, with headers and a body, by which clients distinguish
+    "use HTTP" from "your key is wrong".  Without it a refusal is 403 whatever its status, and has no body.
 
     Source: https://asgi.readthedocs.io/en/latest/extensions.html#websocket-denial-response
     """
     denies = _DENIAL in (scope.get("extensions") or ())
 
-    async def tell(message: Message) -> None:
+    async def translate(message: Message) -> None:
         kind = message["type"]
         if not kind.startswith("http."):
             await send(message)
@@ -268,4 +268,4 @@ def handshake_send(scope: Scope, send: Send) -> Send:
         elif kind == "http.response.start":
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
-    return tell
+    return translate

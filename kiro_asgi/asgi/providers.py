@@ -58,7 +58,7 @@ def _with_each(settings: Settings, change: Callable[[Any], Any]) -> Settings:
 
 
 def simulated_at(settings: Settings, url: str) -> Settings:
-    """*settings* with a simulator at *url* as every service; no credential rests, so who is refused can ask again."""
+    """*settings* with a simulator at *url* as every service; no credential cools down, so clients can try again."""
     retry = evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0)
     return evolve(_with_each(settings, lambda upstream: upstream.simulated(url)), retry=retry)
 
@@ -83,13 +83,13 @@ def new_fetcher(
     permits: Permits = is_public,
     tls: SSLContext | None = None,
 ) -> Fetcher | None:
-    """Make what fetches addresses named in requests, with connections of its own; ``None`` where no host is allowed.
+    """Make the fetcher of addresses named in requests, with connections of its own; ``None`` where no host is allowed.
 
     Args:
-        settings: Who is allowed, and how much.
+        settings: Hosts that are allowed, and limits.
         resolve: How names of hosts are resolved.
         permits: Which of their addresses may be connected to.
-        tls: Whom to trust; ``None`` for whom the system trusts.
+        tls: Trusted authorities; ``None`` for those of the system.
     """
     fetch, limits = settings.fetch, settings.limits
     if not fetch.allow:
@@ -144,12 +144,12 @@ def _new_shared_store(url: str) -> Store:
 
 
 def shared_renewals(store: Store) -> SharedRenewals | None:
-    """Where gateways with *store* tell one another of renewed tokens; ``None`` where it is in memory, for one alone."""
+    """The exchange of renewed tokens among gateways with *store*; ``None`` where it is in memory, for one alone."""
     return None if isinstance(store, MemoryStore) else SharedRenewals(store)
 
 
 def new_registry(settings: Settings, upstreams: Iterable[str]) -> Registry:
-    """Which upstream a name means; *upstreams* are those that are set up.
+    """Make the registry of upstreams by name of model; *upstreams* are those that are set up.
 
     Raises:
         ConfigError: The table, the order, the default or a key names another.
@@ -175,7 +175,7 @@ def _require(setting: str, named: Iterable[str], there: Sequence[str]) -> None:
 
 
 _LIMITS_TIMEOUT: Final = 5.0
-"""Seconds for a question while a client waits for something else."""
+"""Seconds for a request while a client waits for something else."""
 
 
 def new_providers(
@@ -188,13 +188,13 @@ def new_providers(
     transports: Transports = new_transport,
     context_windows: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> Mapping[str, Provider]:
-    """The upstreams that are set up, by name, in the order in which they are asked where no setting says another.
+    """The upstreams that are set up, by name, in the order in which they are asked where no setting names another.
 
     Args:
         settings: Which, and how.
         clocks: Time and chance.
         server_tools: Tools in addition to those of the services.
-        store: Where gateways tell one another of tokens that they have renewed; one in memory has no others.
+        store: Where gateways exchange tokens that they have renewed; one in memory is not shared.
         token: Makes 24 characters for ids.
         transports: Makes the connections through each proxy.
         context_windows: Tokens that models can read and write, by upstream and model, where that is known already.
@@ -301,14 +301,13 @@ def _catalogue(
 
 @frozen(kw_only=True)
 class Internals:
-    """Parts that are made differently where an application is not to serve, but to show what it did: where it meets the
-    network, experience and the stages."""
+    """Parts that are made differently for a replay: the network, the calibration and the stages."""
 
     transports: Transports = new_transport
     """Makes the connections to services."""
 
     fetcher: Callable[[Settings], AttachmentSource | None] = new_fetcher
-    """Makes what fetches addresses named in requests."""
+    """Makes the fetcher of addresses named in requests."""
 
     calibration: Calibration = field(factory=Calibration)
     """Experience with estimates, to which the application adds its own."""
@@ -317,7 +316,7 @@ class Internals:
     """Makes the stages of an answer."""
 
     offload: Offload = field(factory=Offload)
-    """Does what takes long."""
+    """Runs long work."""
 
     dates: Callable[[], float] | None = None
     """Seconds since the epoch, for dates in answers; ``None``: by the application's clock."""

@@ -47,9 +47,9 @@ def settings_to_serve(environ: Mapping[str, str], root: type[Settings] = Setting
 
 
 def problems_of(reading: SettingsReading) -> tuple[str, ...]:
-    """Every reason against starting with what was read: values that cannot be used, and what the others come to.
+    """Every reason against starting with what was read: values that cannot be used, and problems of the others.
 
-    What depends on a value that cannot be used is not looked at: it would be blamed for something else.
+    Parts that depend on a value that cannot be used are not checked: they would report its consequences.
     """
     return (*reading.problems, *problems_with(assembled(reading), reading.faulty))
 
@@ -108,7 +108,7 @@ class ReadinessReason(StrEnum):
     """It is being stopped."""
 
     CREDENTIALS = "credentials"
-    """No upstream has a credential that works, and none will before somebody signs in."""
+    """No upstream has a credential that works, and none will before a user signs in."""
 
     STORE = "store"
     """The store of what outlives a request cannot be reached."""
@@ -118,9 +118,9 @@ class ReadinessReason(StrEnum):
 class Readiness:
     """Whether requests should come to a gateway.
 
-    One that is being drained is not ready, and goes on serving: whoever sends requests needs a moment to hear of it.  A
-    credential that rests, or a quota that is spent, makes no gateway unready: the others have the same one, and clients
-    learn more from an answer of their API than from a proxy without a backend.
+    One that is being drained is not ready, and goes on serving: a balancer needs a moment to notice.  A
+    credential that cools down, or a quota that is spent, makes no gateway unready: the others have the same one, and
+    clients learn more from an answer of their API than from a proxy without a backend.
     """
 
     reasons: tuple[ReadinessReason, ...] = ()
@@ -160,5 +160,5 @@ class ReadinessCheck:
             yield ReadinessReason.CREDENTIALS
 
     def headers(self, scope: Scope) -> Headers:
-        """Headers that have a client of HTTP/1 connect anew, which may bring it elsewhere, while this is drained."""
+        """Headers that have a client of HTTP/1 connect anew, perhaps to another gateway, while this one is drained."""
         return _CLOSE if self.is_draining and str(scope.get("http_version", "")).startswith("1") else ()

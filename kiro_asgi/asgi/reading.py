@@ -1,4 +1,4 @@
-"""Reading one upstream answer within the time allowed, whatever is made of its bytes."""
+"""Reading one upstream answer within the time allowed, in any form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing: there is no listener."""
 
 
 Facts = TypeVar("Facts", bound=Exchange)
@@ -40,7 +40,7 @@ Way = TypeVar("Way", bound=Output[Any])
 Item = TypeVar("Item")
 
 _MUCH: Final = 1024 * 1024
-"""Bytes that are not worked on in the event loop when they come to one thing, which takes 20 to 50 ms."""
+"""Bytes of one item from which on work leaves the event loop: it would take 20 to 50 ms."""
 
 _LOOK: Final = 16
 """Items between two looks at the clock."""
@@ -96,7 +96,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     """Seconds from asking to the first event, however many bytes come before it."""
 
     _accepted: bool = field(init=False, default=False)
-    """Whether the upstream said 200."""
+    """Whether the upstream answered with 200."""
 
     _made: float = field(init=False)
     """From when the limit for the whole call counts: the wait for a connection is part of it."""
@@ -121,13 +121,13 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     """Held where a thread works with the stages and the output."""
 
     on_accept: Callable[[], None] = field(init=False, default=_nothing)
-    """Called when the upstream says 200."""
+    """Called when the upstream answers with 200."""
 
     on_head: Callable[[int, Headers], None] | None = field(init=False, default=None)
-    """Called with the head of the answer, where somebody observes."""
+    """Called with the head of the answer, where there is an observer."""
 
     on_tools: Callable[[Iterable[ServerResult]], None] | None = field(init=False, default=None)
-    """Called with what tools gave that the client does not run, where somebody observes."""
+    """Called with results of tools that the client does not run, where there is an observer."""
 
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""
@@ -208,13 +208,16 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             self.on_head(status, headers)
         if status == 200:
             if (encoding := _value(headers, b"content-encoding").strip().lower()) not in ("", "identity"):
-                raise NotTheUpstream(f"the upstream answered in {encoding[:60]!r}", code="upstream.content_encoding")
+                raise NotTheUpstream(
+                    f"the upstream's answer has the content-encoding {encoding[:60]!r}, which was not asked for",
+                    code="upstream.content_encoding",
+                )
             self._accept(_value(headers, b"content-type"))
             self._accepted = True
             self.on_accept()
 
     async def process(self) -> float:
-        """Bring what has arrived to the client, then say how long the next read may take."""
+        """Bring what has arrived to the client; return how long the next read may take, in seconds."""
         if self._chunks:
             if self._accepted:
                 await self._advance()
@@ -223,10 +226,10 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         return self._patience()
 
     def _refuse(self) -> NoReturn:
-        """Say what a status other than 200 means."""
+        """Raise the error that a status other than 200 stands for."""
         # Before anything parses or logs it: some services quote the key that they refuse.
-        words = self._exchange.credential.hidden_in(b"".join(self._chunks))
-        refusal = self._exchange.upstream.fault(self.status, self._headers, words)
+        body = self._exchange.credential.hidden_in(b"".join(self._chunks))
+        refusal = self._exchange.upstream.fault(self.status, self._headers, body)
         log_refusal(self._exchange, self.status, self._headers, refusal)
         raise refusal
 

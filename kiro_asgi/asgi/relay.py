@@ -1,13 +1,13 @@
 """From an exchange to its end: attempts, signs of life, and a client that may leave at any moment.
 
 `Attempts` asks upstreams, as often as the retry policy allows.  It is the one place where an error of an upstream is
-decided upon.  In this order: the same request in other words, where the words were refused; what `kiro_asgi.net.retry`
-says, which is the same again later, with a new token, with another credential, or with a reminder; then the next
-upstream that the operator wrote down; then the client.
+decided upon.  In this order: the same request in another form, where the form was refused; the step of
+`kiro_asgi.net.retry`, which is the same again later, with a new token, with another credential, or with a reminder;
+then the next upstream that the operator configured; then the error goes to the client.
 
 `Relay` is what goes on around them.  Up to three tasks share one answer.  The main one makes the attempts, and brings
-what the upstream says to the client.  One waits for the client to leave, because a server may swallow what is sent to a
-client that is gone.  Beside a stream, one looks at the time: it keeps the client patient while the upstream thinks, and
+the upstream's answer to the client.  One waits for the client to leave, because a server may swallow what is sent to a
+client that is gone.  With a stream, one looks at the time: it keeps the client patient while the upstream thinks, and
 drops one that takes nothing any more.  When the first ends, or the client is gone, all end.
 """
 
@@ -75,7 +75,7 @@ class Attempts:
     _context: AnswerContext
     _call: Call
     _outputs: Callable[[Exchange], Output[Any]]
-    """Makes the way out for an exchange; asked again where an answer of another kind takes another way."""
+    """Makes the output for an exchange; called again where an answer of another kind needs another one."""
 
     output: Output[Any] = field(init=False)
     reading: AnswerReading[Any, Any] | None = field(init=False, default=None)
@@ -97,10 +97,10 @@ class Attempts:
     """Whether the credential in use had its one new token."""
 
     _reminded: bool = field(init=False, default=False)
-    """Whether the model was told that its answer broke a promise."""
+    """Whether the model was reminded that its answer broke a promise."""
 
     _spent: list[Credential] = field(init=False, factory=list)
-    """Credentials that failed; none is used again for this request, however short its rest."""
+    """Credentials that failed; none is used again for this request, however short its cooldown."""
 
     _limited: list[UpstreamLimitReached] = field(init=False, factory=list)
     """Limits that credentials of this upstream were at."""
@@ -181,7 +181,7 @@ class Attempts:
         observation.end_body(None)
 
     async def _prepare_another(self, error: KiroAsgiError) -> None:
-        """Change what has to be different about the next attempt, and wait as long as the policy says.
+        """Change what has to be different about the next attempt, and wait as long as the policy decides.
 
         Raises:
             KiroAsgiError: There must be no other one; its reason need not be *error*.
@@ -209,7 +209,7 @@ class Attempts:
             error.retry_after = self._context.policy.backoff(error, self._unchanged + 1)
 
     def _change_output(self) -> None:
-        """Take another way out, where an answer is translated that was to go through, or the other way round."""
+        """Use another output, where an answer is translated that was to go through, or the reverse."""
         output = self._outputs(self.exchange)
         if isinstance(output, Sending) and isinstance(self.output, Sending):
             output.take_over(self.output)
@@ -220,7 +220,7 @@ class Attempts:
         context, exchange = self._context, self.exchange
         adapted = await context.offload.run(exchange.request.size, partial(exchange.adapted, error))
         if adapted is not None:
-            self._warn("asking differently: %r", error)
+            self._warn("sending an adapted request: %r", error)
             self.exchange = adapted
             return
         step = context.policy.decide(
@@ -251,7 +251,7 @@ class Attempts:
     async def _wait(self, error: KiroAsgiError, seconds: float) -> None:
         self._unchanged += 1
         self._waited += seconds
-        self._warn("next in %.1f s: %r", seconds, error)
+        self._warn("next attempt in %.1f s: %r", seconds, error)
         # Idle connections to a peer that went away are as dead as the one that failed: each would cost an attempt.
         if isinstance(error, _CONNECTION_TROUBLE):
             await self.exchange.route.provider.transport.reset()
@@ -260,7 +260,7 @@ class Attempts:
     async def _remind(self, error: UnmetPromise) -> None:
         self._unchanged += 1
         self._reminded = True
-        self._warn("asking once more: %r", error)
+        self._warn("reminding the model: %r", error)
         work = partial(self.exchange.reminded, error.complaint)
         self.exchange = await self._context.offload.run(self.exchange.request.size, work)
 
@@ -300,11 +300,11 @@ class Attempts:
         work = partial(self.exchange.with_credential, credential)
         changed = await self._context.offload.run(self.exchange.request.size, work)
         if not isinstance(error, UpstreamLimitReached):
-            self._warn("next with %s: %r", credential.source, error)
+            self._warn("next attempt with %s: %r", credential.source, error)
         self.exchange = changed
 
     async def _cool(self, error: KiroAsgiError) -> KiroAsgiError:
-        """Let the credential rest that was used, unless *error* says nothing about further requests.
+        """Start the cooldown of the credential, unless *error* means nothing for further requests.
 
         Returns:
             *error*, with the time of the next quota where that is what it is about.
@@ -321,10 +321,10 @@ class Attempts:
         return error
 
     async def _prepare_another_upstream(self, failure: KiroAsgiError) -> None:
-        """Ask the next upstream that the operator wrote down.
+        """Ask the next upstream that the operator configured.
 
         Raises:
-            KiroAsgiError: *failure*, where there is no such place, or it would be no remedy.
+            KiroAsgiError: *failure*, where there is none, or it would not help.
         """
         request, rest = self.exchange.request, self.exchange.route.rest
         if not rest:
@@ -333,7 +333,7 @@ class Attempts:
         if self.output.opened:
             request = request.without_passthrough()
         changed = await self._exchanges.settle_next(request, rest, failure)
-        self._warn("next with %s: %r", changed.upstream.name, failure)
+        self._warn("next attempt with %s: %r", changed.upstream.name, failure)
         self.exchange = changed
         self._unchanged, self._renewed, self._limited = self._before, False, []
 
@@ -343,7 +343,7 @@ class Attempts:
 
 
 _EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
-"""The service adds kinds of events without notice, which is no reason for one; names have lines of their own."""
+"""No warning for these: services add kinds of events at any time, and corrected names have lines of their own."""
 
 
 @define
@@ -369,7 +369,7 @@ class Relay:
 
         Raises:
             KiroAsgiError: There is no answer, and nothing has been sent.
-            Exception: An unexpected one; a client that has been sent anything was sent an error, too.
+            Exception: An unexpected one; a client that was sent anything was sent an error, too.
         """
         call = self._call
         try:
@@ -379,7 +379,7 @@ class Relay:
                 if call.meanwhile is not None:
                     tasks.start(call.meanwhile)
                 if self._attempts.exchange.streamed:
-                    call.tell = self._tell
+                    call.break_off = self._end_cancelled
                     tasks.start(self._look_at_time)
                 with self._context.pace.here():
                     await tasks.run(self._answer)
@@ -465,7 +465,7 @@ class Relay:
             self.outcome = Outcome.COMPLETE
             self._report()
 
-    async def _tell(self, error: KiroAsgiError) -> None:
+    async def _end_cancelled(self, error: KiroAsgiError) -> None:
         """End a stream whose work was cancelled."""
         await self._end(error)
         self._call.outcome, self._call.failure = self.outcome, self.failure
@@ -487,7 +487,7 @@ class Relay:
         _log.warning(message, *arguments, extra={"request_id": self._call.request_id})
 
     def _report(self) -> None:
-        """Write down that something in the answer was passed over: codes only, since details may quote it.
+        """Log what was skipped in the answer: codes only, since details may quote it.
 
         Names of tools are no secret: those that were corrected are named.
         """

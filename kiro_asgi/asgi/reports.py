@@ -1,6 +1,6 @@
 """Reports about a request: to its client, in messages and in a header; and to the logs.
 
-A log line holds names, counts and sizes, never a key, a prompt or an answer, unless somebody has switched that on.
+A log line holds names, counts and sizes, never a key, a prompt or an answer, unless the operator has switched that on.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def wants_rules(scope: Scope) -> bool:
 
 
 def wants_notes(scope: Scope) -> bool:
-    """Whether somebody reads what was left out of the request: its client, or the log."""
+    """Whether the notes on a request are read: by its client, or in the log."""
     return _log.isEnabledFor(DEBUG) or wants_rules(scope)
 
 
 def log_request(exchange: Exchange, *, bodies: bool) -> None:
-    """Log what was changed of a request, without a word of it.
+    """Log the adaptations of a request, without quoting it.
 
-    Where *bodies* are wanted, also what the upstream is sent: no secrets, and nothing that is no text.
+    Where *bodies* are wanted, also the request to the upstream: no secrets, and nothing that is not text.
     """
     extra = {"request_id": exchange.request.request_id}
-    _log.debug("changed on the way: %s", _list(exchange.notes) or "nothing", extra=extra)
+    _log.debug("request adapted: %s", _list(exchange.notes) or "nothing", extra=extra)
     if bodies:
         body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
         _log.debug("request body: %s", redacted(body), extra=extra)
@@ -69,22 +69,24 @@ def _item(note: Note) -> str:
     return _FOREIGN.sub("_", note.rule) + times + place
 
 
-_TELLING: Final = (b"x-amzn-errortype", b"x-amzn-requestid", b"content-type")
+_DIAGNOSTIC: Final = (b"x-amzn-errortype", b"x-amzn-requestid", b"content-type")
 """Headers of a refusal that help to find out what it means."""
 
 _MAX_HEADER: Final = 200
 _BULK: Final = re.compile(r'"[A-Za-z0-9+/=_-]{1000,}"')
-"""Images, documents, signatures: nobody reads them in a log."""
+"""Images, documents, signatures: too long for a log."""
 
 
 def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAsgiError) -> None:
-    """Write down a 400: the upstream's words, its telling headers, what was adapted, and the request's sizes.
+    """Log a 400: the upstream's message, its diagnostic headers, what was adapted, and the request's sizes.
 
-    *error* holds the upstream's words redacted and cut.
+    *error* holds the upstream's message redacted and cut.
     """
     if status != HTTPStatus.BAD_REQUEST:
         return
-    telling = [f"{name.decode().lower()}={_header_text(value)}" for name, value in headers if name.lower() in _TELLING]
+    diagnostic = [
+        f"{name.decode().lower()}={_header_text(value)}" for name, value in headers if name.lower() in _DIAGNOSTIC
+    ]
     counts = [f"{name}={count}" for name, count in exchange.sizes().items()]
     rules = ",".join(note.rule for note in exchange.notes) or "none"
     _log.warning(
@@ -92,7 +94,7 @@ def log_refusal(exchange: Exchange, status: int, headers: Headers, error: KiroAs
         status,
         HTTPStatus(status).phrase,
         error,
-        " ".join((*telling, *counts)),
+        " ".join((*diagnostic, *counts)),
         rules,
         extra={"request_id": exchange.request.request_id},
     )
@@ -135,11 +137,11 @@ _SENTENCES: Final[Mapping[str, Mapping[type[KiroAsgiError], str]]] = MappingProx
     }
 )
 """Language to class of failure to sentence, of which the nearest class counts; ``{}`` stands for the failure's own
-words, where they hold what no other sentence says.  In English all have their own."""
+message, where that holds facts.  In English all keep their own."""
 
 
 def localized(error: KiroAsgiError, language: str) -> KiroAsgiError:
-    """*error* in the words of *language*, for the people who use the client."""
+    """*error* with a message in *language*, for the people who use the client."""
     sentences = _SENTENCES[language]
     sentence = next((sentences[kind] for kind in type(error).__mro__ if kind in sentences), None)
     if sentence is None:

@@ -1,4 +1,4 @@
-"""Which path means what; and what the path is, when the application is mounted below a prefix."""
+"""Endpoints by path and method, also where the application is mounted below a prefix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GATEWAY: Final = (
     Endpoint("GET", "/v1/models/{model:path}", "model"),
     *PROBES,
 )
-"""Paths that are no client API's alone."""
+"""Paths that belong to no single client API."""
 
 
 @frozen
@@ -78,10 +78,10 @@ class _Named:
 
 _SHOWN_IN_ALLOW: Final = 80
 _SHOWN: Final = 200
-"""Characters of a path that are told back, where it exists and where it does not."""
+"""Characters of a path that a message repeats, where it exists and where it does not."""
 
 _MOUNTS: Final = 16
-"""Prefixes within each other that are looked at."""
+"""Most nested prefixes that are tried."""
 
 _DOUBLED: Final = re.compile(r"^(?:/v1)+/")
 
@@ -90,7 +90,7 @@ def local_paths(scope: Scope) -> Iterator[str]:
     """The path below the mount point, best guess first.
 
     ASGI says that ``path`` includes ``root_path``.  Some hosts strip it, some strip only what was theirs before they
-    added a prefix of their own, and Channels tells in ``path_remaining`` what is below.  A prefix is taken off only
+    added a prefix of their own, and Channels puts the rest into ``path_remaining``.  A prefix is taken off only
     where it ends at a segment boundary, so ``/llmx`` is never below ``/llm``.
     """
     path: str = scope["path"]
@@ -104,7 +104,7 @@ def local_paths(scope: Scope) -> Iterator[str]:
 
 
 def root_of(scope: Scope) -> str:
-    """The prefix below which the host has the gateway, as it says; empty for none."""
+    """The prefix below which the host has mounted the gateway; empty for none."""
     remaining = scope.get("path_remaining")
     if isinstance(remaining, str):
         return str(scope["path"]).removesuffix("/" + remaining.removeprefix("/"))
@@ -131,15 +131,15 @@ class Routes:
     """Errors at paths that no API has are those of the first."""
 
     _exact: dict[str, dict[str, RouteMatch]] = field(init=False, factory=dict)
-    """Path to method to what is asked for."""
+    """Path to method to match."""
 
     _named: dict[_Named, dict[str, Endpoint]] = field(init=False, factory=dict)
     _owners: dict[Endpoint, DialectManifest] = field(init=False, factory=dict)
-    """Whose each endpoint is."""
+    """The API of each endpoint."""
 
     def __attrs_post_init__(self) -> None:
         if twice := [name for name, times in Counter(api.name for api in self._apis).items() if times > 1]:
-            raise ConfigError(f"dialects: there are two by the name of {twice[0]}", code="dialects")
+            raise ConfigError(f"dialects: two client APIs are named {twice[0]}; rename one", code="dialects")
         if bare := [api.name for api in self._apis if not api.endpoints]:
             raise ConfigError(f"dialects: {bare[0]} has no endpoint; give it one to answer at", code="dialects")
         for api in self._apis:
@@ -190,7 +190,7 @@ class Routes:
         return any(self._lookup(path) for path in local_paths(scope))
 
     def is_probe(self, scope: Scope) -> bool:
-        """Whether the request is one of those that come every few seconds from whoever watches the process."""
+        """Whether the request is a probe: a balancer or supervisor sends one every few seconds."""
         found = (self._lookup(path).get(scope["method"]) for path in local_paths(scope))
         return any(match is not None and match.endpoint in PROBES for match in found)
 
@@ -202,7 +202,7 @@ class Routes:
         return tuple(_methods(dict.fromkeys(chain(*self._exact.values(), *self._named.values()))))
 
     def api(self, scope: Scope) -> DialectManifest:
-        """Whose errors the request's client reads: the API of the path, or of what it probably means, or one whose
+        """The API whose errors the client reads: that of the path, or of the path that it probably means, or one whose
         clients send a header of its own."""
         found = next(filter(None, map(self._lookup, local_paths(scope))), {}).get(scope["method"])
         if found is not None and found.endpoint in self._owners:
@@ -214,7 +214,7 @@ class Routes:
         return next(chain(owners, self._marked(scope), self._apis))
 
     def _marked(self, scope: Scope) -> Iterator[DialectManifest]:
-        """The APIs that a header of the request is a mark of."""
+        """The APIs that a header of the request marks it as."""
         return (api for api in self._apis if any(header_values(scope, mark) for mark in api.marks))
 
     @property
@@ -254,7 +254,7 @@ class Routes:
         return f"; did you mean {meant}?"
 
     def _alternatives(self, path: str) -> Iterator[str]:
-        """Paths that *path* may be meant for."""
+        """Known paths that *path* was probably meant to be."""
         tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
         tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
         for candidate in (tidy, *(api.root for api in self._apis if tidy in api.replaces)):
@@ -262,7 +262,7 @@ class Routes:
                 yield candidate
 
     def _lookup(self, path: str) -> Mapping[str, RouteMatch]:
-        """Methods to what they ask for; none where there is no such path.  Litestar ends every path with a slash."""
+        """Method to match; empty where there is no such path.  Litestar ends every path with a slash."""
         path = path.removesuffix("/")
         if path in self._exact:
             return self._exact[path]
@@ -273,7 +273,7 @@ class Routes:
 
 
 def _methods(found: Iterable[str]) -> Iterator[str]:
-    """Those of HTTP."""
+    """The methods of HTTP in *found*."""
     return (method for method in found if method != WEBSOCKET)
 
 

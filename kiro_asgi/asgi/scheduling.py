@@ -1,4 +1,4 @@
-"""How the work of many answers shares one event loop, and how work goes on when its request has ended.
+"""Sharing of one event loop by the work of many answers, and work that goes on when its request has ended.
 
 To read a request of megabytes, and to render it for a service, takes up to seconds.  A thread does not make that any
 faster, but the interpreter takes turns, and the event loop goes on every few milliseconds.
@@ -33,7 +33,7 @@ SHORT: Final = 0.0003
 """Seconds of a part that does not wait for a turn with time left."""
 
 _ALIKE: Final = 4
-"""Answers that look at the clock in one turn.  Others stand in line behind them, which costs nothing."""
+"""Answers that look at the clock in one turn.  Others wait in line, which costs nothing."""
 
 
 @define(eq=False)
@@ -79,7 +79,7 @@ _LARGE: Final = 64 * 1024
 
 @define
 class Offload:
-    """Runs what takes long, one piece at a time for each event loop: several would leave it a smaller share."""
+    """Runs long work, one piece at a time for each event loop: several would leave it a smaller share."""
 
     _threads: PerLoop[anyio.CapacityLimiter] = field(
         init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
@@ -99,7 +99,7 @@ class Offload:
 
 @define(eq=False)
 class Tasks:
-    """A main task and others beside it: the first that fails, or the end of the main one, ends all.
+    """A main task and others next to it: the first that fails, or the end of the main one, ends all.
 
     A scope for each task: were the group cancelled, the exception that ends a task would hold its frames, and they the
     task.  Such a circle, with prompt and answer in it, stays until the garbage collector comes by.
@@ -112,7 +112,7 @@ class Tasks:
     _running: set[anyio.CancelScope] = field(init=False, factory=set)
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do *work* beside the main task."""
+        """Do *work* concurrently with the main task."""
         self._group.start_soon(self._guarded, work, self._new_scope())
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -131,7 +131,7 @@ class Tasks:
                 await work()
             except Disconnected:
                 pass
-            except Exception as error:  # noqa: BLE001 - for who waits for all
+            except Exception as error:  # noqa: BLE001 - kept for the caller of `run`
                 self.failure = error
             else:
                 self._running.discard(scope)
@@ -151,7 +151,7 @@ _LOOK: Final = 0.1
 """Seconds between two looks at whether work is to end, and whether all has ended."""
 
 _PARTING: Final = 5.0
-"""Seconds that work has to say that it was interrupted."""
+"""Seconds that work has to report that it was interrupted."""
 
 _RETRY_AFTER: Final = 5.0
 
@@ -174,7 +174,7 @@ class Background:
     """Closes what was opened in the running event loop."""
 
     _running: set[threading.Event] = field(init=False, factory=set)
-    """Of each piece of work, the event that tells it to end."""
+    """For each piece of work, the event that makes it end."""
 
     _guard: threading.Lock = field(init=False, factory=threading.Lock)
 
@@ -182,7 +182,7 @@ class Background:
         """Start *work*.
 
         Raises:
-            LimitReached: There is so much already.
+            LimitReached: The limit is reached.
             TooBusy: There is no thread left.
         """
         end = threading.Event()
@@ -195,7 +195,9 @@ class Background:
             threading.Thread(target=self._run, args=(work, end), name="kiro-asgi background").start()
         except RuntimeError as error:
             self._running.discard(end)
-            raise TooBusy(f"no thread is left for it: {error}", code="threads", retry_after=_RETRY_AFTER) from None
+            raise TooBusy(
+                f"no thread is left for a background response: {error}", code="threads", retry_after=_RETRY_AFTER
+            ) from None
 
     def interrupt(self) -> None:
         """Have all of it end: returns at once."""

@@ -32,7 +32,7 @@ class Secrets:
 
     @property
     def redactor(self) -> Redactor:
-        """For all secrets that there are now."""
+        """The redactor of all current secrets."""
         held, (known, redactor) = tuple(self._held()), self._known
         if held != known:
             redactor = Redactor.of(held)
@@ -80,7 +80,7 @@ def _parts(name: str, text: str) -> Iterator[str]:
 
 @frozen(eq=False)
 class _Filter:
-    """Takes an app's secrets out of log records, for as long as there is that app."""
+    """Removes an app's secrets from log records, for as long as the app exists."""
 
     _secrets: weakref.ref[Secrets]
 
@@ -92,7 +92,7 @@ class _Filter:
         message = record.getMessage()
         if (hidden := secrets.hide(message)) != message:
             record.msg, record.args = hidden, ()
-            if (fields := getattr(record, FIELDS_ATTRIBUTE, None)) is not None:  # the same words, one by one
+            if (fields := getattr(record, FIELDS_ATTRIBUTE, None)) is not None:  # the same texts, as separate fields
                 shown = {name: secrets.hide(it) if isinstance(it, str) else it for name, it in fields.items()}
                 setattr(record, FIELDS_ATTRIBUTE, shown)
         if record.exc_info and record.exc_info[0] is not None:

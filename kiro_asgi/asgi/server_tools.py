@@ -60,7 +60,7 @@ class ServerTool(Protocol):
 
         Args:
             arguments: The model's: an object, not checked in any other way.
-            options: What the client said about the tool, see `kiro_asgi.model.prompt.Tool`.
+            options: The client's options of the tool, see `kiro_asgi.model.prompt.Tool`.
 
         Raises:
             Exception: Anything becomes an error result.  Of a `KiroAsgiError` the client is shown the message.
@@ -191,7 +191,7 @@ class Toolbox:
         except KiroAsgiError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), UNAVAILABLE)
             return ToolOutput(text=f"The tool {call.name} failed: {error.message}", error_code=code)
-        except Exception as error:  # noqa: BLE001 - it may be anybody's tool, and the answer is half sent
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the answer is half sent
             _log.warning("server tool %s failed: %s", call.kind, type(error).__name__)
             return ToolOutput(text=f"The tool {call.name} failed.", error_code=UNAVAILABLE)
 
@@ -201,7 +201,7 @@ def _exceeded(text: str) -> ToolOutput:
 
 
 def _demanded(tools: Sequence[Tool]) -> RequestError:
-    """The refusal of a demand for one of these *tools*, of which there is none."""
+    """The refusal of a demand for one of these *tools*, which do not exist here."""
     named = ", ".join(f"{tool.hosted} ({tool.place})" for tool in tools[:_MAX_NAMED])
     message = (
         f"tool_choice demands a call of {named}, which the service behind this model does not have: "

@@ -24,15 +24,15 @@ _OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", 
 """Last words of settings that name a place, or a person: a replay does without them."""
 
 _NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes", "inspector"})
-"""Tables that say who may ask and how much, who may look, and where things are kept."""
+"""Tables about access, limits, the inspector and storage, which a replay does without."""
 
 _PLACE: Final = "https://tape.invalid"
-"""Address of every service of the operator's own: which it is, is nobody else's business."""
+"""Stands for the address of every service of the operator's own, which stays private."""
 
 
 @frozen
 class RecordedFiles:
-    """A source of files of which is recorded what it gives, or why it gives none."""
+    """A source of files that records what it gives, or why it gives none."""
 
     _source: AttachmentSource
     _recorder: Recorder
@@ -59,7 +59,7 @@ class RecordedFiles:
 
 @frozen
 class RecordedStore:
-    """A store of which is recorded what calls read: answers of earlier requests, signatures.
+    """A store that records what calls read: answers of earlier requests, signatures.
 
     Keys are not: a replay asks in the same order, but as another client, whose keys are others.
     """
@@ -124,7 +124,7 @@ def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Call
 
 
 def is_replayed(path: str) -> bool:
-    """Whether the setting of that path counts where a tape is played."""
+    """Whether a replay takes the setting of that path."""
     return path.partition(".")[0] not in _NOT_REPLAYED
 
 

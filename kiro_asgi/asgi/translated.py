@@ -1,4 +1,4 @@
-"""Requests that are put into the upstream's words, and their answers, which are put into the client's."""
+"""Requests that are rendered for the upstream, and their answers, which are encoded for the client."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TranslatedExchange:
     rendered: Rendered
     estimate: Estimate
     recovered: Recovered
-    """The prompt, and what the model was told about answers that were cut."""
+    """The prompt, with the notices about answers that were cut."""
 
     learn: Callable[[TranslatedExchange, Answer], Awaitable[None]] = field(repr=False)
     """Called with a whole answer before its end is sent: the client's next request may follow at once."""
@@ -91,7 +91,7 @@ class TranslatedExchange:
 
     @property
     def known_answer(self) -> Message | None:
-        """An answer without a token, where that is what is asked for: it fills caches elsewhere."""
+        """An answer without a token, where ``max_tokens`` is 0: at other services such a request fills a cache."""
         if self.parsed.prompt.sampling.max_tokens != 0:
             return None
         return Message(stop_reason=StopReason.LENGTH, usage=Usage(input_tokens=self.estimate.input_tokens))
@@ -109,7 +109,7 @@ class TranslatedExchange:
         return evolve(self, route=route)
 
     def adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
-        """The same request in other words, where *error* says that the words were the trouble; else ``None``."""
+        """The same request in another form, where *error* shows that the form was refused; else ``None``."""
         prompt = self.parsed.prompt
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
@@ -117,7 +117,7 @@ class TranslatedExchange:
         return None if upstream is None else self._asking(prompt, upstream, self.credential)
 
     def reminded(self, complaint: str) -> TranslatedExchange:
-        """The same request with *complaint* as the last that its user says."""
+        """The same request with *complaint* as the user's last turn."""
         prompt = self.parsed.prompt
         longer = evolve(prompt, turns=(*prompt.turns, Turn(Role.USER, (Text(complaint),))))
         return self._asking(longer, self.upstream, self.credential)
@@ -153,10 +153,10 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
     """Decodes an answer, for whichever client API."""
 
     answer: Answer | None = field(init=False, default=None)
-    """The stages; ``None`` until the upstream says 200."""
+    """The stages; ``None`` until the upstream answers with 200."""
 
     _turn: PausingTurn | None = field(init=False)
-    """Where the service may pause: what reads all parts of the answer."""
+    """Reads all parts of the answer, where the service may pause."""
 
     _continuations: int = field(init=False, default=0)
     _seen_before: int = field(init=False, default=0)
@@ -242,7 +242,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
             deque(self.answer.begin(), maxlen=0)
 
     async def _run_server_tools(self, answer: Answer) -> None:
-        """Run what the model called and the client does not run; it is shown what was called while it waits."""
+        """Run the model's calls that the client does not run; the client is shown them while it waits."""
         if calls := answer.pending:
             await self._push()
             results = await self._exchange.route.provider.toolbox.run(calls, self._exchange.parsed.prompt)

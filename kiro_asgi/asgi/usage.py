@@ -1,4 +1,4 @@
-"""The ledger of an application: what each call has used is added to it when the call has ended."""
+"""The ledger of an application: the usage of each call is added when the call has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_MODEL: Final = 200
 
 @define
 class UsageObserver(Observer):
-    """Adds what calls use to a ledger: those for which an upstream was asked."""
+    """Adds the usage of calls to a ledger: of those for which an upstream was asked."""
 
     _writer: UsageWriter
     _zone: ZoneInfo

@@ -1,1 +1,1 @@
-"""Nouns: what a request asks and what an answer is made of.  Values only; nothing here awaits or decides."""
+"""Values: requests and the parts of answers.  Nothing here awaits or decides."""

@@ -3,8 +3,7 @@
 Whatever keeps a part of an answer (a call whose arguments arrive, text that waits behind it, a message that is sent
 whole) takes room from the one budget of that answer, and gives back what it lets go.  What goes out at once takes none.
 
-Sizes are what Python takes, so a text of a few characters counts for more than them, and a million small things are as
-dear as they are.
+Sizes are those of Python's objects, so a short text counts for more than its characters.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from kiro_asgi.model.events import (
 )
 
 ITEM: Final = 512
-"""Bytes that a block or a call costs beside its texts: objects, ids, entries in what finds it again."""
+"""Bytes that a block or a call costs in addition to its texts: objects, ids, entries in indexes."""
 
 _OBJECT: Final = 64
 """Bytes of a small object."""
@@ -68,12 +67,12 @@ class AnswerBudget:
             raise self._full()
 
     def keep(self, item: object) -> None:
-        """Keep the bytes of *item* more, as `size_of` tells them.
+        """Keep the bytes of *item* more, as `size_of` counts them.
 
         Raises:
             AnswerTooLarge: There is no room for them.
         """
-        # Nearly all of an answer is text: two calls for each piece of it are saved.
+        # Nearly all of an answer is text: this saves two calls for each piece of it.
         self.size += getsizeof(item.text) + _PIECE if type(item) is TextDelta else size_of(item)
         if self.size > self.limit:
             raise self._full()
@@ -88,8 +87,8 @@ class AnswerBudget:
 
 
 def size_of(item: object) -> int:
-    """Bytes that a delta, an event or a JSON object costs whoever keeps it."""
-    if type(item) is TextDelta:  # Nearly all of an answer: a call for each is saved.
+    """Bytes that it costs to keep a delta, an event or a JSON object."""
+    if type(item) is TextDelta:  # Nearly all of an answer: this saves a call for each.
         return getsizeof(item.text) + _PIECE
     sizer = _SIZERS.get(type(item))
     return ITEM if sizer is None else sizer(item)

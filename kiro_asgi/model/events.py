@@ -10,8 +10,8 @@ vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **e
     a TEXT block holds TextDelta* Citation*, a REFUSAL block RefusalDelta only, a THINKING block ThinkingDelta*
     SignatureDelta?, a REDACTED_THINKING block nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta*
     whose texts join to one JSON object, a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart);
-    a TEXT block that continues another stands right behind it; a result stands somewhere behind its call, and behind
-    one that the model does not reword stands a TEXT block that says the same
+    a TEXT block that continues another stands right after it; a result stands somewhere after its call, and after
+    one that the model does not reword stands a TEXT block with the same content
 
 Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
 `kiro_asgi.model.message.fold` turns the same events into a whole message.
@@ -94,7 +94,7 @@ class StopReason(Enum):
     """The service stopped before the end, and would go on if it were asked to."""
 
     REFUSAL = "refusal"
-    """The model declined, in words that are there (`RefusalDelta`), and came to its end."""
+    """The model declined, in a text that was sent (`RefusalDelta`), and ended."""
 
 
 class UsageSource(Enum):
@@ -126,7 +126,7 @@ class SearchHit:
     url: str
     snippet: str = ""
     published: str = ""
-    """Date, ``2026-03-14``; empty when not said."""
+    """Date, ``2026-03-14``; empty when unknown."""
 
     encrypted_content: str = ""
     """Content that only the service can read, and that goes back with the history; empty for none."""
@@ -185,7 +185,7 @@ class ServerCall:
 
 @frozen
 class ServerResult:
-    """A call with what the tool gave."""
+    """A call with the tool's output."""
 
     call: ServerCall
     output: ToolOutput
@@ -200,7 +200,7 @@ class TextDelta:
 
 @frozen
 class RefusalDelta:
-    """Some text by which the model declines to answer, where the service tells it from an answer."""
+    """Some text by which the model declines to answer, where the service marks it as such."""
 
     text: str
 
@@ -227,7 +227,7 @@ class Citation:
     """The text that is quoted."""
 
     location: Mapping[str, Any] = field(factory=dict)
-    """The whole in the words of the Messages API; empty where another service names it."""
+    """The whole citation in the form of the Messages API; empty where it comes from a service with another API."""
 
 
 @frozen
@@ -257,10 +257,10 @@ class ToolInputDelta:
 
 @frozen
 class TextBreak:
-    """The service ends a block of text: what it cites sources for stands apart, and so do its messages."""
+    """The service ends a block of text: text with sources is in blocks of its own, and so is each message."""
 
     phase: str = ""
-    """``commentary`` or ``final_answer``, where a message ends with the block and the service says which it was; empty
+    """``commentary`` or ``final_answer``, where a message ends with the block and the service names its phase; empty
     where the next text continues this one."""
 
 
@@ -359,7 +359,7 @@ class Stop:
 
 @frozen
 class TokenUsage:
-    """Token counts as the upstream reports them; ``None`` is "not said", which is not 0."""
+    """Token counts as the upstream reports them; ``None`` is "not reported", which is not 0."""
 
     input_tokens: int | None = None
     """Uncached prompt tokens."""
@@ -395,7 +395,7 @@ class FollowupPrompt:
 
 @frozen
 class Appendix:
-    """Text that is put behind the answer, in a block of its own; the model has not written it."""
+    """Text that is put after the answer, in a block of its own; the model has not written it."""
 
     text: str
 
@@ -459,7 +459,7 @@ class Usage:
     output_source: UsageSource = UsageSource.ESTIMATE
     metering: Metering | None = None
     cache_source: UsageSource | None = None
-    """``None``: nobody spoke of a cache."""
+    """``None``: the upstream reported nothing about a cache."""
 
     thinking_source: UsageSource = UsageSource.ESTIMATE
     output_estimate: int = field(default=0, eq=False)

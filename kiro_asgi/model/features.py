@@ -1,4 +1,4 @@
-"""Features that a request asks for, as far as they decide whether it may go on as it is: kinds of wishes, and betas.
+"""Features that a request uses, as far as they decide whether it may go on as it is, and betas.
 
 Betas are those of the Messages API, which a client asks for in the ``anthropic-beta`` headers of its request.
 
@@ -39,7 +39,7 @@ class Ask(Enum):
     """Thinking, asked for explicitly."""
 
     EFFORT = "effort"
-    """How much to think, in the word that the service knows for it."""
+    """How much to think, in the service's own term."""
 
     THOUGHTS = "thoughts"
     """Earlier thinking, handed back."""
@@ -76,7 +76,7 @@ _NAME: Final = re.compile(rb"[\w.:/-]+", re.ASCII)
 
 
 def betas_in(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
-    """The first `BETAS` features that *headers* name, each once; what is no name is passed over."""
+    """The first `BETAS` features that *headers* name, each once; anything that is no name is skipped."""
     return tuple(islice(dict.fromkeys(_names(headers)), BETAS))
 
 

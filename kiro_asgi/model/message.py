@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 LONG: Final = 32 * 1024
-"""Characters of a text on which work is done at once: more of it would keep others waiting."""
+"""Characters of a text on which work is done at once: more would keep the event loop from other requests."""
 
 
 @frozen
@@ -211,7 +211,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def split_sentences(text: str) -> Iterable[str]:
-    """*text* cut behind the white space that follows a full stop, a question mark or an exclamation mark."""
+    """*text* cut after the white space that follows a full stop, a question mark or an exclamation mark."""
     if not text:
         return (text,)
     return (piece for sentence in _SENTENCE.finditer(text) for piece in unsplit(sentence[0]))

@@ -1,4 +1,4 @@
-"""Changes of a request on its way to a service: rules as tables have them, and notes of those that applied."""
+"""Changes of a request on its way to a service: rules, as tables list them, and notes of those that applied."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Note:
 
     times: int = 1
     place: str = ""
-    """Where in the client's request it was first met, e.g. ``messages[3].content[0]``; empty where it is no place."""
+    """Where in the client's request it first applied, e.g. ``messages[3].content[0]``; empty for no place."""
 
 
 @define
 class Notes:
-    """Collects notes of the rules that apply; a rule asks here before it changes anything."""
+    """Collects notes of the rules that apply; code that applies a rule asks `applies` before it changes anything."""
 
     off: frozenset[str] = frozenset()
     """The rules that are switched off."""

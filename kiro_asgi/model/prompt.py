@@ -1,7 +1,7 @@
 """The neutral request of a client, whichever API it used: the middle between dialects and upstreams.
 
-Behind it stand things that are done whoever wrote it: telling the media type of what is attached, leaving out the
-oldest turns, and making sure that nothing in it is too deep to be recursed into.
+Below it are functions that serve every dialect: finding the media type of an attachment, leaving out the oldest turns,
+and checking that nothing in it is too deep to be recursed into.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 REMEMBERED: Final = "ephemeral"
-"""A mark for the service's cache that does not say for how long."""
+"""A mark for the service's cache without a duration."""
 
 TEXT_INPUT: Final = "input"
 """The argument that holds the text of a call, where a tool takes a text; see `TextForm`."""
@@ -66,13 +66,13 @@ class Text:
     """For how long the service shall remember the prompt up to here: ``5m``, ``1h``, or `REMEMBERED`; empty for not."""
 
     is_refusal: bool = False
-    """Whether an earlier answer declined with it, as far as the client says so."""
+    """Whether an earlier answer declined with it, as far as the client reports it."""
 
     phase: str = ""
-    """Of an earlier answer's text, as of `kiro_asgi.model.events.TextBreak`; empty where the client does not say it."""
+    """Of an earlier answer's text, as of `kiro_asgi.model.events.TextBreak`; empty where the client sent none."""
 
     block: Mapping[str, Any] | None = field(default=None, eq=False)
-    """The block of the Messages API that the text stands for, where that says more; only its services are told it."""
+    """The block of the Messages API that the text stands for, where that holds more; only for services of that API."""
 
 
 @frozen
@@ -109,7 +109,7 @@ class Document:
     url: str = ""
     title: str = ""
     cited: bool = False
-    """Whether the answer is to say what of it it relies on."""
+    """Whether the answer is to cite it."""
 
     place: str = field(default="", eq=False)
     """As for `Image`."""
@@ -127,7 +127,7 @@ class ThinkingPart:
 
     text: str = ""
     signature: str = ""
-    """The seal over it, see `kiro_asgi.model.signatures`; without *text*, of what comes behind it."""
+    """The seal over it, see `kiro_asgi.model.signatures`; without *text*, over the part after it."""
 
     redacted: str = ""
     """Sealed thinking; then *text* and *signature* are empty."""
@@ -186,14 +186,14 @@ class Turn:
 
 @frozen
 class TextForm:
-    """A tool that takes a text as the model writes it, in the words of a service that has such tools.
+    """A tool that takes free text, in the form of a service that has such tools.
 
-    Everywhere else it is a function with one string, `TEXT_INPUT`.
+    For every other service it is a function with one string, `TEXT_INPUT`.
     """
 
     description: str = ""
     format: Mapping[str, Any] | None = None
-    """What the text may be, such as a grammar, in the words of the client; ``None`` for any text."""
+    """Constraint on the text, such as a grammar, as the client sent it; ``None`` for any text."""
 
 
 @frozen
@@ -209,7 +209,7 @@ class Tool:
     """Kind of a tool that the client expects to be run for it, e.g. ``web_search``; empty for the client's own."""
 
     options: Mapping[str, Any] = field(factory=dict)
-    """Of a hosted tool, as far as it was said: ``max_uses``, ``allowed_domains``, ``blocked_domains``."""
+    """Options of a hosted tool that the client set: ``max_uses``, ``allowed_domains``, ``blocked_domains``."""
 
     text_form: TextForm | None = None
     """Its other form, if it takes a text."""
@@ -245,7 +245,7 @@ class ToolChoice:
     """As the client sent it."""
 
     allowed: frozenset[str] | None = None
-    """The only tools that may be called, where the client says which; ``None`` where it does not."""
+    """The only tools that may be called, where the client names them; ``None`` where it does not."""
 
     @property
     def permitted(self) -> frozenset[str] | None:
@@ -272,7 +272,7 @@ class ThinkingMode(Enum):
     """Whether the client wants thinking."""
 
     DEFAULT = "default"
-    """The client said nothing."""
+    """The client sent nothing about it."""
 
     ENABLED = "enabled"
     ADAPTIVE = "adaptive"
@@ -286,20 +286,20 @@ class Thinking:
     mode: ThinkingMode = ThinkingMode.DEFAULT
     budget_tokens: int | None = None
     effort: str = ""
-    """``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``; empty when not said."""
+    """``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``; empty when not sent."""
 
     omitted: bool = False
     """Whether the client wants no text of it, only its seals (``display: "omitted"``)."""
 
     @property
     def wanted(self) -> bool:
-        """Whether the client asked for thinking in so many words."""
+        """Whether the client asked for thinking explicitly."""
         return self.mode in (ThinkingMode.ENABLED, ThinkingMode.ADAPTIVE)
 
 
 @frozen
 class Sampling:
-    """How to draw tokens; ``None`` is "not said"."""
+    """How to draw tokens; ``None`` is "not sent"."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -312,7 +312,7 @@ class Sampling:
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        """All that was said but texts, by the names of the fields."""
+        """All values that were sent except texts, by the names of the fields."""
         values = {name: getattr(self, name) for name in _NUMBERS}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -339,7 +339,7 @@ class Prompt:
     metadata: Mapping[str, Any] = field(factory=dict)
     session: str = ""
     """The client's name of the session that this belongs to, the same in each request; empty where it has none.
-    No upstream is told it as it is."""
+    It is sent to no upstream as it is."""
 
     system_place: str = field(default="system", eq=False)
     """As for `Image`: where the first of the system texts stands."""
@@ -348,7 +348,7 @@ class Prompt:
     """Whether the oldest turns may be left out where the whole does not fit the model."""
 
     verbosity: str = ""
-    """How long answers shall be: ``low``, ``medium`` or ``high``; empty when not said."""
+    """How long answers shall be: ``low``, ``medium`` or ``high``; empty when not sent."""
 
     max_tool_calls: int | None = None
     """How many calls of tools that the client does not run one answer may hold, all tools together."""
@@ -363,7 +363,7 @@ class Prompt:
     """The same for system texts, by their index."""
 
     betas: tuple[str, ...] = field(default=(), eq=False)
-    """Beta features of the Messages API that its client asks for; only services of that API are told."""
+    """Beta features of the Messages API that its client asks for; sent only to services of that API."""
 
     def max_uses(self, tool: Tool) -> int | None:
         """How often one answer may call *tool*, which the client does not run; ``None`` for any number."""
@@ -420,8 +420,8 @@ def shortened(prompt: Prompt, beginning: int) -> Prompt:
 def longest_that_fits(prompt: Prompt, fits: Callable[[Prompt], bool]) -> Prompt:
     """*prompt* with as few of its oldest turns left out as may be: a client may rather lose those than be refused.
 
-    *fits* is asked as often as the number of turns has bits.  Where not even the last that the user says fits, that is
-    what is left: the service is asked, and says so.
+    *fits* is asked as often as the number of turns has bits.  Where not even the user's last turn fits, it is
+    sent all the same, and the service refuses it.
 
     Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-truncation
     """
@@ -441,7 +441,7 @@ def longest_that_fits(prompt: Prompt, fits: Callable[[Prompt], bool]) -> Prompt:
 _HOLDERS: Final = (Mapping, list, tuple)
 
 _STEPS: Final = 8
-"""Steps of a way that are told."""
+"""Steps of a path that a message shows."""
 
 _ECHO: Final = 40
 """Characters of a name in it."""
@@ -450,8 +450,8 @@ _ECHO: Final = 40
 def require_depths(prompt: Prompt) -> None:
     """Check how deep every schema, every input of a call and every block is that stands in *prompt*.
 
-    Whoever writes a prompt in a service's words recurses into them, so what a client sends, or a caller of the library
-    makes, is looked at here first; this does not recurse.
+    Rendering a prompt for a service recurses into them, so the prompt of a client, or of a caller of the library, is
+    checked here first; this does not recurse.
 
     Raises:
         RequestError: As from `require_depth`.
@@ -471,7 +471,7 @@ def require_depth(value: Any, place: str, what: str = "value") -> None:
     """Check that at most `JSON_DEPTH` arrays and objects are open at once in *value*, which stands at *place*.
 
     Raises:
-        RequestError: Code ``invalid_value``; the message says on which way it is too deep.
+        RequestError: Code ``invalid_value``; the message shows the path to what is too deep.
     """
     if not isinstance(value, _HOLDERS):
         return
@@ -481,8 +481,8 @@ def require_depth(value: Any, place: str, what: str = "value") -> None:
         level = {id(it): it for outer in level for it in _inner(outer) if isinstance(it, _HOLDERS)}.values()
         if not level:
             return
-    way = "".join(_way(value))
-    message = f"{place}: {what} nested deeper than {JSON_DEPTH} levels, on the way {way}"
+    path = "".join(_path(value))
+    message = f"{place}: {what} nested deeper than {JSON_DEPTH} levels, at {path}"
     raise RequestError(message, code="invalid_value", param=place)
 
 
@@ -490,8 +490,8 @@ def _inner(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, Mapping) else value
 
 
-def _way(value: Any) -> Iterator[str]:
-    """The first steps to what is too deep."""
+def _path(value: Any) -> Iterator[str]:
+    """The first steps of the path to what is too deep."""
     steps: list[Any] = []
     opened = [(value, _members(value))]
     shallow: set[int] = set()

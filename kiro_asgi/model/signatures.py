@@ -21,11 +21,11 @@ THOUGHT: Final = "thought"
 """The signature of thinking; it stands at its end."""
 
 TEXT: Final = "text"
-"""The signature of text, or of anything else; it stands behind it."""
+"""The signature of text, or of anything else; it stands after it."""
 
 DETAILS: Final = "details"
-"""All that a service behind Chat Completions says of thinking, its text among it, for the upstream whose name is the
-owner.  It stands at the end of the thinking, or before what comes of it."""
+"""All that a service with the Chat Completions API sends of thinking, its text among it, for the upstream whose name is
+the owner.  It stands at the end of the thinking, or before what comes of it."""
 
 REASONING: Final = "reasoning"
 """An item of reasoning of the Responses API, its summary among it, for the upstream whose name is the owner.  It stands
@@ -50,7 +50,7 @@ class Mark:
 
 
 def marked(owner: str, part: str, signature: str) -> str:
-    """*signature* as clients are given it."""
+    """*signature* with its mark, as sent to clients."""
     return f"{owner}.{part}:{signature}"
 
 

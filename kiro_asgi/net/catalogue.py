@@ -40,7 +40,7 @@ class ModelSource:
     """Models known without asking."""
 
     unlisted: tuple[str, ...] = ()
-    """Beginnings of names that no list need have."""
+    """Prefixes of names that are valid without being listed."""
 
     aliases: Mapping[str, str] = field(factory=dict)
     """The operator's own names to those of models; they count before any other."""
@@ -51,7 +51,7 @@ class Catalogue:
     """The models of one upstream.
 
     A name that is built in or listed is found without waiting; a list that is missing, or old, is asked for meanwhile,
-    and what it says of the model counts from then on.  Any other name waits for the list; where there is none, the name
+    and its entry for the model counts from then on.  Any other name waits for the list; where there is none, the name
     is passed on as it is, and the service decides.  A list that cannot be renewed stays.
     """
 
@@ -118,7 +118,7 @@ class Catalogue:
             await self.refresh()
             card = self._known(meant)
         elif self._ttl and self._is_stale():
-            with suppress(RuntimeError):  # no thread left: nobody waits for this list
+            with suppress(RuntimeError):  # no thread left: no request waits for this list
                 self._flights.start(self.refresh)
         if card is not None:
             return card
@@ -127,7 +127,7 @@ class Catalogue:
         raise self.unknown(meant)
 
     async def refresh(self) -> None:
-        """Ask for the list, unless the one that there is can still be believed."""
+        """Fetch the list, unless the cached one is still fresh."""
         if not self._is_stale():
             return
         async with self._turn.here():
@@ -153,7 +153,7 @@ class Catalogue:
         return card is not None and (not self._listed or card in self._listed)
 
     def meant(self, name: str) -> str:
-        """*name* itself, or what the alias stands for that it is; a model's very id is no alias spelled differently."""
+        """The model that the alias *name* stands for; *name* itself where it is none, as a model's exact id is."""
         exact = self._source.aliases.get(name)
         if exact is not None or name in self._index:
             return exact or name
@@ -177,7 +177,7 @@ class Catalogue:
         self._index = {self._source.normalise(card.id): card for card in cards} | {card.id: card for card in cards}
 
     async def _ask(self) -> tuple[ModelCard, ...]:
-        """All pages; nothing where one is missing, since half a list would deny models that there are."""
+        """All pages; nothing where one is missing, since half a list would deny models that exist."""
         try:
             with anyio.move_on_after(LIST_TIMEOUT):
                 return await self._pages()
@@ -195,10 +195,10 @@ async def pages(ask: Callable[[str], Awaitable[bytes]], parse: Callable[[bytes],
     `ModelSource`.
 
     Raises:
-        KiroAsgiError: One cannot be had, or read.
+        KiroAsgiError: One cannot be fetched, or parsed.
     """
     asked: dict[str, ModelPage] = {}
-    following = ""  # behind the last page comes the first again, or any other that was asked for already
+    following = ""  # the last page is followed by the first again, or by any other that was fetched already
     while following not in asked and len(asked) < MODEL_PAGES:
         page = asked[following] = parse(await ask(following))
         following = page.following

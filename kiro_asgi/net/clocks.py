@@ -1,4 +1,4 @@
-"""Clocks and random numbers as they are injected."""
+"""Clocks and random numbers, to be injected."""
 
 from __future__ import annotations
 

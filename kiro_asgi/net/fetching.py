@@ -1,13 +1,13 @@
-"""Fetching what requests name by address: from hosts that the operator allows, and from nowhere else.
+"""Fetching files that requests name by address: from hosts that the operator allows, and from no others.
 
-Whoever may ask the gateway to fetch an address must not reach through it what they could not reach themselves
+A client that has the gateway fetch an address must not reach through it what it could not reach itself
 (server-side request forgery).  The rules, each of which holds for every request that goes out:
 
 - ``https`` to a host that `Fetcher.allow` names, at the port that it names, or 443; no user, no password.
 - All addresses of the name must be public.  The connection goes to an address that was looked at: the name is not
   resolved a second time, so it cannot mean another place by then.  TLS proves that the host is the one that is named.
-- A redirect leads to the same host and port, or nowhere.
-- Nothing is sent that could be anybody's credential; no cookie is kept, no proxy used, no environment read.
+- A redirect is followed to the same host and port only.
+- Nothing is sent that could be a credential; no cookie is kept, no proxy used, no environment read.
 - Bytes, seconds, redirects and connections are bounded.
 
 Source: https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
@@ -48,7 +48,7 @@ _PRINTABLE: Final = re.compile(r"[!-~]+")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 _SHOWN: Final = 100
-"""Characters of a host's name that are told back."""
+"""Characters of a host's name that a message shows."""
 
 _TRIED: Final = 3
 """Addresses of one host that are tried, one after the other."""
@@ -78,8 +78,8 @@ class CheckedBackend:
         """A stream to one of the addresses of *host*.
 
         Raises:
-            RequestError: It has none, or one that is not permitted: a name that means a public place and another one is
-                not to be trusted with either.
+            RequestError: It has none, or one that is not permitted: a name with both public and other
+                addresses is not trusted with either.
         """
         try:
             addresses = await self._resolve(host, port)
@@ -88,12 +88,12 @@ class CheckedBackend:
         if not addresses:
             raise RequestError("there is no such host")
         if not all(map(self._permits, addresses)):
-            raise RequestError("it has an address that is not public, and only public ones are asked")
+            raise RequestError("one of its addresses is not public, and only public ones are fetched from")
         *others, last = addresses[:_TRIED]
         for address in others:
             try:
                 return await self._inner.connect_tcp(address, port, *args, **kwargs)
-            except Exception:  # noqa: BLE001 - the last one tells
+            except Exception:  # noqa: BLE001 - the last address reports
                 continue
         return await self._inner.connect_tcp(last, port, *args, **kwargs)
 
@@ -107,7 +107,7 @@ class Fetched:
     """A fetched file."""
 
     media_type: str
-    """As the host says, lower case and without parameters; empty where it does not."""
+    """As the host reports it, lower case and without parameters; empty where it does not."""
 
     content: bytes = field(repr=False)
 
@@ -145,7 +145,7 @@ class Fetcher:
             hold: Called with the bytes that the result takes in a request, before more are read.
 
         Raises:
-            RequestError: One of them is not to be had in time, is too large, or must not be fetched.
+            RequestError: One of them does not arrive in time, is too large, or must not be fetched.
             TooBusy: There is no room, or no connection, for it now.
         """
         found: dict[str, Fetched] = {}
@@ -186,7 +186,7 @@ class Fetcher:
         raise RequestError(f"more than {FETCH_REDIRECTS} redirects")
 
     def _headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        # Each connection is made for one file: one that is kept may be closed by its host just when it is wanted.
+        # Each connection is made for one file: one that is kept may be closed by its host just when it is reused.
         ours = ((b"User-Agent", self.user_agent.encode("latin-1", "replace")), (b"Connection", b"close"))
         return (*ours, (b"Accept", b"*/*"), (b"Accept-Encoding", b"identity"))
 
@@ -203,7 +203,7 @@ class _FileReader:
     _body: bytearray = field(init=False, factory=bytearray, repr=False)
 
     def start(self) -> None:
-        """The time is limited for everything together."""
+        """Set no limit: `Fetcher.fetch` limits the time for everything together."""
 
     def begin(self, status: int, headers: Headers) -> None:
         self.status, self._headers = status, headers
@@ -217,7 +217,7 @@ class _FileReader:
         self._check()
 
     def header(self, name: bytes) -> str:
-        """The first of that name; empty where there is none."""
+        """The first header of that name; empty where there is none."""
         return next((value for key, value in self._headers if key.lower() == name), b"").decode("latin-1").strip()
 
     def fetched(self) -> Fetched:
@@ -246,7 +246,7 @@ class _FileReader:
 
 
 def _readable(url: str) -> str:
-    """*url* in the form in which it is asked for, without what a host is not told.
+    """*url* in the form in which it is requested, without what is not sent to a host.
 
     Raises:
         RequestError: It is not to be fetched, from whatever host.
@@ -273,7 +273,7 @@ def _readable(url: str) -> str:
 
 
 def _joined(url: str, location: str) -> str:
-    """Where a redirect leads; empty where it is no address."""
+    """The target of a redirect; empty where it is no address."""
     try:
         return urljoin(url, location)
     except ValueError:
@@ -298,12 +298,12 @@ def _matches(pattern: str, host: str, port: int) -> bool:
 
 
 def _failed(error: KiroAsgiError, url: str, place: str) -> KiroAsgiError:
-    """*error* as its client is told about *url*, which stands at *place*."""
+    """The error for the client about *url*, which stands at *place*."""
     if isinstance(error, TooBusy):
         return error
     host = (urlsplit(url).hostname or "")[:_SHOWN]
-    words = error.message if isinstance(error, RequestError) else "the host cannot be reached, or broke off"
-    return RequestError(f"{place}: not fetched from {host}: {words}", code="invalid_value", param=place)
+    reason = error.message if isinstance(error, RequestError) else "the host cannot be reached, or broke off"
+    return RequestError(f"{place}: not fetched from {host}: {reason}", code="invalid_value", param=place)
 
 
 _NOT_PUBLIC_4: Final = tuple(
@@ -341,7 +341,7 @@ _NOT_PUBLIC_6: Final = tuple(
         (
             "2001::/23",  # protocol assignments; Teredo, which holds an IPv4 address, among them
             "2001:db8::/32",
-            "2002::/16",  # 6to4: holds an IPv4 address, which may be anybody's
+            "2002::/16",  # 6to4: holds an IPv4 address, which may be any
             "2620:4f:8000::/48",
             "3fff::/20",
         ),

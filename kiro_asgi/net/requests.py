@@ -84,7 +84,7 @@ async def ask_sign_in(
 ) -> HttpResponse:
     """Send *request* to the service that issues tokens.
 
-    Where it cannot be reached the error names *reached_by*, the settings that say how it is.
+    Where it cannot be reached the error names *reached_by*, the settings for reaching it.
 
     Raises:
         UpstreamUnreachable: Code ``sign_in.unreachable``.

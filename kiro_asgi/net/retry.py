@@ -5,9 +5,9 @@ It decides and performs nothing.
 ===========================================  ====================================================================
 what the last try ended in                   what the next one does
 ===========================================  ====================================================================
-an answer that breaks a promise              tells the model so, once; it counts as one of the tries
+an answer that breaks a promise              reminds the model, once; it counts as one of the tries
 a token that is not taken                    gets a new token, once; then another credential, if there is one
-a fault of the account: quota, refusal       uses another credential, while the account's own rests
+a fault of the account: quota, refusal       uses another credential, while the old one cools down
 a limit that the operator set for it         uses another credential
 suspicion, suspension                        there is none, and no other account of the service is asked either
 the account's rate                           waits for `rate_base`, doubled each time
@@ -18,8 +18,8 @@ everything else                              there is none
 
 All waiting for one request together takes at most `max_wait`; a service that asks for more is not asked again.
 
-Where there is none, a failure that is the upstream's own may still be no failure elsewhere: the next upstream is asked
-that the operator wrote down for the model, unless the last one called the request itself invalid.
+Where there is no next try, another upstream may still answer: the next one that the operator configured for the model
+is tried, unless the last one called the request itself invalid.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Remedy(Enum):
     """The token."""
 
     NEXT_CREDENTIAL = "next_credential"
-    """The credential; the one that was used rests."""
+    """The credential; the one that was used cools down."""
 
     REMIND = "remind"
-    """The prompt, which says at its end what was wrong with the answer."""
+    """The prompt, which gets a notice of what was wrong with the answer at its end."""
 
     LEAVE_SERVICE = "leave_service"
     """Nothing: the credential cools down, and no other account of that service is used."""
@@ -103,7 +103,7 @@ class RetryPolicy:
             attempt: The number of tries so far, from 1.
             draw: A random number from 0 to 1.
             renewed: Whether this request had its one new token already.
-            reminded: Whether the model was told already that an answer broke a promise.
+            reminded: Whether the model was reminded already that an answer broke a promise.
             waited: Seconds that this request has waited between its tries so far.
         """
         if isinstance(error, UnmetPromise):
@@ -124,7 +124,7 @@ class RetryPolicy:
         return isinstance(error, UpstreamError) and not isinstance(error, UpstreamRejected)
 
     def backoff(self, error: KiroAsgiError, attempt: int) -> float:
-        """Seconds to wait after so many tries, where nobody asks for more and chance adds nothing."""
+        """Seconds to wait after so many tries, without jitter and without a delay that the service asked for."""
         if isinstance(error, UpstreamRateExceeded):
             return self.settings.rate_base * 2.0 ** (attempt - 1)
         if isinstance(error, UpstreamOverloaded):

@@ -23,7 +23,7 @@ class SingleFlight:
     """Runs work for one purpose, at most once at a time, whichever event loops ask for it."""
 
     _purpose: str
-    """As log lines name it."""
+    """Its name in log lines."""
 
     _transport: Transport
     _last: Future[None] | None = field(init=False, default=None)
@@ -41,7 +41,7 @@ class SingleFlight:
             if self._last is None or self._last.done():
                 flight = Future[None]()
                 threading.Thread(target=self._run, args=(flight, work), name=f"kiro-asgi {self._purpose}").start()
-                self._last = flight  # not before there is a thread: a machine may have none left
+                self._last = flight  # only after the thread was started: a machine may have none left
             return self._last
 
     async def join(self) -> None:

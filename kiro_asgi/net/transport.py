@@ -11,7 +11,7 @@ read becomes one pass through the stages and at most one send; nothing is queued
 the reading from the upstream; and whatever `process` raises leaves httpcore through a read, the one place where its
 generators close cleanly on every event loop.
 
-Behind `Transport` stand the adapters of the library: streams and bodies of our own inside it, its exceptions as ours.
+Below `Transport` are the adapters of the library: streams and bodies of our own inside it, its exceptions as ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class StopReading(Exception):
-    """A reader has seen all it wants; the connection is closed, since the rest of the body is still to come."""
+    """A reader needs no more of the body; the connection is closed, since the rest of the body is still to come."""
 
 
 class Reader(Protocol):
@@ -97,11 +97,11 @@ class _Lane:
     slots: anyio.Semaphore
     factory: httpcore.AsyncConnectionPool
     loop: Any
-    """The loop's own object; asyncio's says whether it is closed."""
+    """The loop's own object; asyncio's knows whether it is closed."""
 
     idle: defaultdict[_Place, _Idle] = field(factory=lambda: defaultdict(deque))
     under_way: dict[int, _Connection] = field(factory=dict)
-    """Connections in use, by the identity of who reads from them."""
+    """Connections in use, by the identity of their readers."""
 
     waiting: int = 0
     """Requests that wait for a slot."""
@@ -117,7 +117,7 @@ class _Lane:
             await _close(connection)
 
     def forget(self) -> None:
-        """Let go of the idle connections; without a loop nobody can close them but the garbage collector."""
+        """Let go of the idle connections; without a loop only the garbage collector can close them."""
         for idle in self.idle.values():
             idle.clear()  # the deques stay: requests that are under way put their connections back into them
 
@@ -141,8 +141,8 @@ class Transport:
         keep_alive: Seconds an idle connection is kept.
         connect_timeout: Seconds for connecting, and for each write.
         proxy: URL of a proxy, with user and password where it wants them; empty for none.  The environment is not read.
-        tls: Whom to trust, and how; ``None`` for the library's own.
-        network: Makes the network backend of the library's own; itself where nothing is to be put between.
+        tls: Trusted authorities and further TLS options; ``None`` for the library's own.
+        network: Wraps the library's network backend; by default it stays as it is.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Transport:
         self._proxy = proxy
         self._network = network
         self._faults = translations(self._library)
-        # Reads files: not while a loop waits.
+        # Reads files, so it is done here and not while an event loop waits.
         self._tls: ssl.SSLContext = self._library.default_ssl_context() if tls is None else tls
         self._lanes: RunVar[_Lane] = RunVar(f"kiro_asgi.net.transport.{id(self)}")
         self._open: set[_Lane] = set()
@@ -176,28 +176,28 @@ class Transport:
 
         Args:
             request: What to send.
-            reader: Told of the head, of every chunk, and when to act; the chunks after its last turn are its caller's.
+            reader: Receives the head and every chunk; its caller processes the chunks after the last call of `process`.
             patience: Seconds that the request may wait for a connection, if all are taken; ``None`` for ever.
 
         Raises:
             UpstreamUnreachable: No connection, or it broke.
             UpstreamTimeout: The upstream was silent for too long.
             UpstreamProtocolError: Not HTTP.
-            KiroAsgiError: What finishes the request cannot.
+            KiroAsgiError: The request's `finish` failed.
             TooBusy: Too many requests wait for a connection already, none became free in time, or this process has no
                 file descriptor left for one.
         """
         lane = self._lanes.get(None) or await self._new_lane()
         await self._enter(lane, patience)
         try:
-            if request.finish is not None:  # not before there is a place for it: a signature does not last
+            if request.finish is not None:  # only now that there is a slot: a signature expires
                 request = await anyio.to_thread.run_sync(request.finish, request, abandon_on_cancel=True)
             wire = self._wire(request)
             connection, idle = await self._connection(lane, wire.url.origin)
         except BaseException:
             lane.slots.release()
             raise
-        # From here on the slot belongs to whoever pops the connection: this call, or `hang_up`; never both.
+        # From here on the slot is released by the one that pops the connection: this call, or `hang_up`; never both.
         lane.under_way[id(reader)] = connection
         try:
             await self._exchange(connection, wire, reader)
@@ -215,7 +215,7 @@ class Transport:
         return lane is not None and lane.waiting > 0
 
     async def hang_up(self, reader: Reader) -> None:
-        """Close the connection of a call whose reader does not come back from its turn, and let others have its place.
+        """Close the connection of a call whose reader does not return from `process`, and free its slot.
 
         As a rule a call is ended by cancelling it.  This is for a reader that waits where no cancellation reaches it,
         as in the ``send`` of some servers.
@@ -264,13 +264,13 @@ class Transport:
         library: Any = self._library
         pool: httpcore.AsyncConnectionPool = library.AsyncConnectionPool(
             ssl_context=self._tls,
-            proxy=self._way_out(),
+            proxy=self._library_proxy(),
             keepalive_expiry=self._keep_alive,
             network_backend=InterleavedBackend(self._network(library.AnyIOBackend())),
         )
         return pool
 
-    def _way_out(self) -> httpcore.Proxy | None:
+    def _library_proxy(self) -> httpcore.Proxy | None:
         if not self._proxy:
             return None
         parts = urlsplit(self._proxy)
@@ -306,8 +306,8 @@ class Transport:
             with anyio.fail_after(patience):
                 await lane.slots.acquire()
         except TimeoutError:
-            words = f"no upstream connection became free within {patience:g} s"
-            raise TooBusy(words, code="queue_timeout", retry_after=1) from None
+            message = f"no upstream connection became free within {patience:g} s"
+            raise TooBusy(message, code="queue_timeout", retry_after=1) from None
         finally:
             lane.waiting -= 1
 
@@ -354,7 +354,7 @@ class Transport:
 
 
 async def _close(connection: _Connection) -> None:
-    """Close it, though the client has left: nobody else knows of it any more."""
+    """Close it even if the caller is cancelled: nothing else refers to it any more."""
     with anyio.CancelScope(shield=True):
         await connection.aclose()
 
@@ -371,18 +371,18 @@ if TYPE_CHECKING:
 Translation = Callable[[Exception], KiroAsgiError]
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Error numbers that say that this process, or the machine, can open no other socket."""
+"""Error numbers for a process, or a machine, that can open no other socket."""
 
 
 def _unconnected(error: Exception) -> KiroAsgiError:
     if _is_exhaustion(error):
-        words = "this gateway cannot open another connection: it has no file descriptor or no memory left"
-        return TooBusy(words, code="out_of_descriptors", retry_after=1)
+        message = "this gateway cannot open another connection: it has no file descriptor or no memory left"
+        return TooBusy(message, code="out_of_descriptors", retry_after=1)
     return _unreachable(error)
 
 
 def _is_exhaustion(error: BaseException | None) -> bool:
-    """Whether *error*, or one of its causes, is this machine's own want of descriptors or memory."""
+    """Whether *error*, or one of its causes, is this machine's own lack of descriptors or memory."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in EXHAUSTED:
             return True
@@ -393,7 +393,7 @@ def _is_exhaustion(error: BaseException | None) -> bool:
 
 
 def _unreachable(error: Exception) -> KiroAsgiError:
-    return UpstreamUnreachable(f"Stream connection failed: {_words(error)}", code="connection_failed")
+    return UpstreamUnreachable(f"Stream connection failed: {_describe(error)}", code="connection_failed")
 
 
 def _silent(error: Exception) -> KiroAsgiError:
@@ -401,15 +401,15 @@ def _silent(error: Exception) -> KiroAsgiError:
 
 
 def _not_http(error: Exception) -> KiroAsgiError:
-    return UpstreamProtocolError(f"Stream connection failed: {_words(error)}", code="connection_broken")
+    return UpstreamProtocolError(f"Stream connection failed: {_describe(error)}", code="connection_broken")
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
 def translations(library: Any) -> dict[type[Exception], Translation]:
-    """Map the library's exceptions, most special first, to makers of ours."""
+    """Map the library's exceptions, most specific first, to makers of ours."""
     return {
         library.ConnectTimeout: _unreachable,
         library.TimeoutException: _silent,
@@ -437,7 +437,7 @@ _TOGETHER: Final = 64 * 1024
 
 
 class InterleavedStream:
-    """A network stream that lets a reader have its turn before every read.
+    """A network stream that lets a reader process what it has before every read.
 
     The head of a request goes out together with the beginning of its body: in one packet instead of two.
     """
@@ -451,7 +451,7 @@ class InterleavedStream:
         self.process: Callable[[], Awaitable[float | None]] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
-        """The next bytes, after the reader's turn, which also says how long they may take."""
+        """The next bytes, after `process`, which also returns how long they may take."""
         if self._head:
             await self.write(b"", timeout)
         self._in_request = False

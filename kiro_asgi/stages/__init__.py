@@ -1,4 +1,4 @@
-"""The stages of an answer, one file each; and what somebody needs who adds one from outside."""
+"""The stages of an answer, and the interface for applications that add their own."""
 
 from __future__ import annotations
 

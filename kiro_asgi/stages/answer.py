@@ -1,4 +1,4 @@
-"""The one place where the order of the stages is written, for the gateway and for the library alike."""
+"""Order and options of the stages of an answer, for the gateway and for the library alike."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Repairs:
     spelling: bool = False
     leaked_calls: bool = False
     call_ids: frozenset[str] = frozenset()
-    """Those that the conversation has used."""
+    """Ids that the conversation has used."""
 
     @property
     def written_calls(self) -> WrittenCalls | None:
-        """Reads calls out of the text."""
+        """The stage that finds calls in the text."""
         forms: list[Form] = [MCP_XML] if self.mcp_bridge and self._has_mcp else []
         if self.leaked_calls and self.schemas:
             known = {wire for wire, name in self.aliases.items() if name in self.schemas}
@@ -64,12 +64,12 @@ class Repairs:
 
     @property
     def tool_spelling(self) -> ToolSpelling | None:
-        """Corrects names."""
+        """The stage that corrects names of MCP tools."""
         return ToolSpelling(self.schemas) if self.spelling and self._has_mcp else None
 
     @property
     def arguments(self) -> ArgumentRepairs | None:
-        """Puts arguments right, of calls that come whole."""
+        """The stage that repairs arguments of calls that come whole."""
         if not self.schemas or not (self.renames or self.twins or self.decode or self.drop_unknown):
             return None
         return ArgumentRepairs(
@@ -100,7 +100,7 @@ class Plan:
     """Whether the client wants no text of thinking, only its seals; it is counted all the same."""
 
     stop: tuple[str, ...] = ()
-    """Texts that end the answer where the upstream cannot be told of them."""
+    """Stop sequences that the gateway looks for, where the upstream does not."""
 
     max_tokens: int | None = None
     """Answer tokens after which it is cut, by our own estimate."""
@@ -116,10 +116,10 @@ class Plan:
 
     tool_input_bytes: int = TOOL_INPUT_BYTES
     answer_bytes: int = ANSWER_BYTES
-    """Room for what has to be kept of the answer, see `AnswerBudget`."""
+    """Bytes for what has to be kept of the answer, see `AnswerBudget`."""
 
     kept_whole: bool = False
-    """Whether all of it has to be kept until its end."""
+    """Whether the answer has to be kept until its end."""
 
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
@@ -128,10 +128,10 @@ class Plan:
     """Repairs of tool calls that arrive broken."""
 
     server_tools: Mapping[str, str] = field(factory=dict)
-    """Tools that the client does not run, by the client's name, and their kinds."""
+    """Tools that the client does not run: the client's name to the kind."""
 
     citing: Citing | None = None
-    """How what the model read on the web is told; ``None`` for not at all."""
+    """Form of the list of sources from the web; ``None`` for no list."""
 
     cites_pages_only: bool = False
     """Whether sources without an address are left out."""
@@ -140,7 +140,7 @@ class Plan:
     """Whether signatures of tool calls may have to be put back, see `kiro_asgi.stages.call_signatures`."""
 
     other_signatures: bool = True
-    """Whether, then, signatures of thinking and text go on."""
+    """Whether signatures of thinking and text are passed on then."""
 
     tool_choice: ToolChoice = field(factory=ToolChoice)
     """The tool choice that the answer must satisfy, by the client's names."""
@@ -162,7 +162,7 @@ class Plan:
     """Whether the answer may have to be known again, see `kiro_asgi.stages.cut_answers`."""
 
     language: str = "en"
-    """Language in which the client is told of calls that could not be read, ``en`` or ``zh``; empty for not at all."""
+    """Language of the notice about calls that could not be read, ``en`` or ``zh``; empty for no notice."""
 
     schema: Mapping[str, Any] | None = None
     """JSON Schema of an answer that is to be a JSON object; ``None`` for any text."""
@@ -198,7 +198,7 @@ class Answer:
     _drained: bool = field(init=False, default=False)
     _wrap: Callable[[Stage[Any, Any]], Stage[Any, Any]] | None = field(init=False, default=None)
     resumed: bool = field(init=False, default=False)
-    """Whether it came in several parts, each of which the upstream was asked for."""
+    """Whether the answer came in several parts, each requested from the upstream."""
 
     def feed(self, chunks: Iterable[bytes], /) -> Iterator[Event]:
         """The events that some more bytes lead to."""
@@ -216,37 +216,38 @@ class Answer:
             self._decoder.stages = tuple(map(self._wrap, self._decoder.stages))
 
     def wrap(self, wrap: Callable[[Stage[Any, Any]], Stage[Any, Any]]) -> None:
-        """Put what *wrap* makes of it in the place of each stage, in their order; for who wants to watch them."""
+        """Replace each stage by what *wrap* makes of it, in order, to watch them."""
         self._wrap = wrap
         for pipeline in (self._decoder, self._front, self._back):
             pipeline.stages = tuple(map(wrap, pipeline.stages))
 
     @property
     def last_stage(self) -> Stage[Any, Any]:
-        """The one that gives the events."""
+        """The stage that yields the events."""
         return self._back.stages[-1]
 
     def drain(self) -> Iterator[Event]:
         """Events at the end of the bytes, before the message ends.
 
-        It is the upstream's end, or one of our own making in the middle of a frame, where a limit was met.
+        The bytes end where the upstream ends them or, after a limit was met, in the middle of a frame.
         """
         self._drained = True
+        # A decoder reports a frame that is cut as an error, and after a limit it was the gateway that cut it.
         rest = () if self.enough else self._decoder.flush()
         yield from self._back.feed(self._front.feed(rest))
         yield from self._back.feed(self._front.flush())
 
     @property
     def pending(self) -> tuple[ServerCall, ...]:
-        """Calls of server tools, all that there are once the answer is drained."""
+        """Calls of server tools; complete once the answer is drained."""
         return () if self._server_tools is None else tuple(self._server_tools.calls)
 
     def resolve(self, results: Iterable[ServerResult]) -> Iterator[Event]:
-        """The events of what server tools gave."""
+        """Events for the results of server tools."""
         return self._back.feed(results)
 
     def flush(self) -> Iterator[Event]:
-        """The end of the message, after what is left before it."""
+        """Events up to the end of the message."""
         if not self._drained:
             yield from self.drain()
         yield from self._back.flush()
@@ -267,7 +268,7 @@ class Answer:
 
     @property
     def enough(self) -> bool:
-        """Whether a limit was met, so that the rest of the answer is not wanted."""
+        """Whether a limit was met, so that the rest of the answer is not read."""
         return self._limits is not None and self._limits.reached
 
     @property
@@ -277,7 +278,7 @@ class Answer:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """Of what the client was shown so far; ``None`` where the plan did not ask for one."""
+        """Fingerprint of what the client was shown so far; ``None`` where the plan did not ask for one."""
         return None if self._fingerprinter is None else self._fingerprinter.fingerprint
 
     @property
@@ -291,7 +292,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
 
     Args:
         decoder: The upstream's own stages, bytes to deltas.
-        plan: What the neutral ones are to do.
+        plan: Options of the neutral stages.
     """
     counter = EventCounter()
     budget = AnswerBudget(plan.answer_bytes)
@@ -306,7 +307,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         counter,
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
-        limits,
+        limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it
         plan.repairs.written_calls,
         ToolCallAssembler(
             emission=plan.tool_emission,
@@ -317,7 +318,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
             budget=budget,
         ),
         call_signatures,
-        ToolNames(plan.tool_names) if plan.tool_names else None,
+        ToolNames(plan.tool_names) if plan.tool_names else None,  # the stages after it know the client's names only
         plan.repairs.tool_spelling,
         None if permitted is None else ForbiddenCalls(permitted),
         None if plan.tool_choice.parallel else SingleCall(),
@@ -336,7 +337,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         ),
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
-        *([OmittedThinking()] if plan.thinking_omitted else []),
+        *([OmittedThinking()] if plan.thinking_omitted else []),  # after the meter: it is counted all the same
         *([make() for make in plan.stages] if plan.stages else []),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),

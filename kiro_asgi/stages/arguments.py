@@ -2,10 +2,10 @@
 
 Arguments come under names that the client's tool does not know, and encoded as JSON once more than they should be:
 models write ``"[1, 2]"`` where a list is wanted, and ``"true"`` for true.  Of a value only the kind is judged: a text
-where the schema admits no text does not fit, whatever it says, so a value that fits is never changed.
+where the schema admits no text does not fit, whatever it holds, so a value that fits is never changed.
 
-Of a tool's JSON Schema those facts are read that can be without validating anything.  Schemas come from clients and are
-never checked here: what is not understood allows everything.
+Of a tool's JSON Schema only those facts are read that need no validation.  Schemas come from clients and are never
+checked here: what is not understood allows everything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def decoded(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, An
 
 
 def object_in(text: Any) -> dict[str, Any] | None:
-    """The object that *text* encodes, where it is a text that does."""
+    """The object that *text* encodes; ``None`` where it encodes none."""
     value = _read(text) if isinstance(text, str) else None
     return value if isinstance(value, dict) else None
 
@@ -84,7 +84,7 @@ def _fitting(text: str, kinds: frozenset[str]) -> Any:
 class Rename:
     """An argument that belongs under another name.
 
-    Where the schema says what arguments there are, it is renamed only if the schema has the new name and not the old
+    Where the schema declares arguments, it is renamed only if the schema has the new name and not the old
     one.
     """
 
@@ -95,7 +95,7 @@ class Rename:
     target: str
 
     unguarded: bool = False
-    """Whether it is renamed as well where the schema says nothing of its arguments."""
+    """Whether it is renamed as well where the schema declares no arguments."""
 
     value: Callable[[Any], Any] | None = None
     """Converts the old argument to the new one; ``None`` keeps it."""
@@ -108,7 +108,7 @@ class Rename:
 
 
 def _first_path(paths: Any) -> str:
-    """One path of several; of nothing usable, the directory that the client is in."""
+    """The first of several paths; the current directory where there is none."""
     first = paths[0] if isinstance(paths, list) and paths else paths
     return first if isinstance(first, str) else "."
 
@@ -133,7 +133,7 @@ USUAL: Final = (
 
 
 def parse_names(entries: Iterable[str]) -> tuple[Rename, ...]:
-    """The renames that an operator wrote down, each as ``tool.wire=client``."""
+    """Parse the operator's renames, each ``tool.wire=client``."""
     renames = []
     for entry in entries:
         place, _, client = entry.partition("=")
@@ -147,7 +147,7 @@ def renamed(
 ) -> Mapping[str, Any]:
     """*arguments* as the client's schema names them, in their order; the same object where nothing changes.
 
-    What is there under the new name already is never overwritten.
+    An argument that has the new name already is never overwritten.
     """
     name = tool.lower()
     for rename in renames:
@@ -160,8 +160,8 @@ def with_declared_twins(arguments: Mapping[str, Any], schema: ToolSchema) -> Map
     """*arguments* with ``file_path`` for ``filePath`` where *schema* declares the one and not the other, and the
     reverse, at any place; the same object where nothing changes.
 
-    What is there under the declared name already is never overwritten, and nothing is renamed where the schema declares
-    several names that differ in their spelling only.
+    An argument that has the declared name already is never overwritten, and nothing is renamed where the schema
+    declares several names that differ in their spelling only.
     """
     value: Mapping[str, Any] = _with_twins(dict(arguments), [schema.root], schema, 0)
     return arguments if list(value) == list(arguments) and value == arguments else value
@@ -170,8 +170,8 @@ def with_declared_twins(arguments: Mapping[str, Any], schema: ToolSchema) -> Map
 def known_only(arguments: Mapping[str, Any], schema: ToolSchema) -> Mapping[str, Any]:
     """*arguments* without those that *schema* does not declare, if it says ``additionalProperties: false``.
 
-    The same object where nothing changes.  Arguments of which nothing would be left stay all: a call with other
-    arguments is refused by whoever runs it, a call without any may be run.
+    The same object where nothing changes.  If none would be left, all of them stay: the client refuses a call with
+    unknown arguments, but may run one without any.
     """
     if not schema.is_closed or schema.declared.issuperset(arguments):
         return arguments
@@ -228,17 +228,17 @@ DROPPED: Final = "arguments.dropped"
 """Arguments that the client's schema does not allow were left out; the detail is how many."""
 
 _WRAPPER: Final = "input"
-"""Where the assembler puts arguments that are no object."""
+"""The member in which the assembler puts arguments that are no object."""
 
 _NOTED: Final = frozenset({ToolCallStart, Notice})
 
 
 @define(kw_only=True)
 class ArgumentRepairs(Filter[Delta]):
-    """Gather each call of these tools, and let it go out as its schema has it.
+    """Gather each call of these tools, and repair its arguments by the tool's schema.
 
     Arguments that need no repair go out in the very text in which they came; everything else passes.  The calls have to
-    come whole: of a call that is sent piece by piece, the first pieces are gone before what is wrong shows.
+    come whole: of a call that is sent piece by piece, the first pieces have been sent before an error shows.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -307,8 +307,8 @@ class ArgumentRepairs(Filter[Delta]):
         if schema is None:
             schema = self._known[name] = ToolSchema(self.schemas[name])
         if self.decode and self._wrapped and _WRAPPER not in schema.declared:
-            whole = object_in(arguments[_WRAPPER])
-            arguments = arguments if whole is None else whole
+            unwrapped = object_in(arguments[_WRAPPER])
+            arguments = arguments if unwrapped is None else unwrapped
             yield UNWRAPPED, arguments
         arguments = self._renamed(name, arguments, schema)
         yield RENAMED, arguments
@@ -365,10 +365,10 @@ def _unspelled(name: str) -> str:
 
 @define
 class ToolSchema:
-    """One tool's schema, asked about the calls of one answer.
+    """One tool's schema, for the calls of one answer.
 
-    Every part of it is looked at once, so references may lead in circles.  What was found out is kept, and there is an
-    end to it (`ARGUMENT_STEPS`): a schema that is large wherever it is looked at says nothing from there.
+    Every part of it is looked at once, so references may lead in circles.  Results are kept, and the
+    work is bounded (`ARGUMENT_STEPS`): once the steps are used up, the schema is ignored.
     """
 
     root: Mapping[str, Any]
@@ -381,18 +381,18 @@ class ToolSchema:
     """Kinds of value that a part admits, by its identity; ``None`` while they are being determined."""
 
     _applying: dict[tuple[int, str], list[Mapping[str, Any]]] = field(init=False, factory=dict)
-    """By the identity of a part, and a kind."""
+    """Results of `applying`, by the identity of a part, and a kind."""
 
     _names: dict[tuple[int, ...], Names] = field(init=False, factory=dict)
-    """By the identities of parts."""
+    """Results of `declared_in`, by the identities of parts."""
 
     @cached_property
     def declared(self) -> frozenset[str]:
-        """Names of the arguments that it speaks of, in whatever branch; none where it says nothing of them."""
+        """Names of the arguments that it declares, in whatever branch."""
         return frozenset(name for part in self._parts for name in _mapping(part.get("properties")))
 
     def declared_in(self, parts: Sequence[Any]) -> Names:
-        """Names of the members that any of *parts* speaks of, in whatever branch."""
+        """Names of the members that any of *parts* declares, in whatever branch."""
         key = (*map(id, parts),)
         if key not in self._names:
             reached = [_mapping(it.get("properties")) for part in parts for it in self._reachable(part, self._branches)]
@@ -402,9 +402,11 @@ class ToolSchema:
 
     @cached_property
     def is_closed(self) -> bool:
-        """Whether it says that there may be no argument which it does not declare."""
+        """Whether it forbids arguments that it does not declare."""
         certain = self.applying(self.root, "object")
-        return any(it.get("additionalProperties") is False for it in certain) and not any(map(_says_open, self._parts))
+        return any(it.get("additionalProperties") is False for it in certain) and not any(
+            map(_allows_more, self._parts)
+        )
 
     def admitted(self, part: Any) -> frozenset[str]:
         """Kinds of values that may fit *part*, which is in this schema: any other certainly does not."""
@@ -414,7 +416,7 @@ class ToolSchema:
             if not isinstance(it, Mapping):
                 continue
             if id(it) not in self._kinds:
-                # It is looked at again behind what it depends on, without what depends on it.
+                # It is looked at again after all that it depends on.
                 self._kinds[id(it)] = None
                 waiting += (it, *(inner for inner in self._combining(it) if id(inner) not in self._kinds))
             elif self._kinds[id(it)] is None:
@@ -444,7 +446,7 @@ class ToolSchema:
 
     @cached_property
     def _parts(self) -> list[Mapping[str, Any]]:
-        """Everything in it that speaks of the arguments object itself."""
+        """Every part that describes the arguments object itself."""
         return self._reachable(self.root, self._branches)
 
     def _reachable(self, part: Any, following: _Following) -> list[Mapping[str, Any]]:
@@ -490,7 +492,7 @@ class ToolSchema:
         return kinds
 
     def _target(self, part: Mapping[str, Any]) -> Any:
-        """The target of a reference within the schema; ``None`` where there is none, or it leads elsewhere."""
+        """The target of a reference within the schema; ``None`` where there is none, or it leads out of the schema."""
         reference = part.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
@@ -526,15 +528,15 @@ def _item(part: Mapping[str, Any], index: int) -> Iterator[Any]:
         yield part["items"]
 
 
-def _says_open(part: Mapping[str, Any]) -> bool:
+def _allows_more(part: Mapping[str, Any]) -> bool:
     extra = (part.get(word) for word in ("additionalProperties", "unevaluatedProperties"))
     return "patternProperties" in part or any(it is True or isinstance(it, Mapping) for it in extra)
 
 
 def _typed(part: Mapping[str, Any]) -> frozenset[str]:
     """Kinds that the schema's ``type`` admits."""
-    said = part.get("type")
-    names = (said,) if isinstance(said, str) else _sequence(said)
+    types = part.get("type")
+    names = (types,) if isinstance(types, str) else _sequence(types)
     if not names:
         return KINDS
     kinds = _union(_ADMITTED.get(name, KINDS) if isinstance(name, str) else KINDS for name in names)

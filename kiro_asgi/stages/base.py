@@ -35,7 +35,7 @@ class Stage(Protocol[In, Out]):
 
 
 class Filter(Generic[Out]):
-    """Base of stages that have nothing left to say when the input ends."""
+    """Base of stages that hold nothing back."""
 
     __slots__ = ()
 
@@ -64,10 +64,10 @@ class Pipeline(Generic[In, Out]):
         return iter(stream)
 
     def flush(self) -> Iterator[Out]:
-        """End the input: each stage sees what the one before it had left, then says what it has left itself."""
+        """End the input: each stage sees what the one before it had left, then yields what it has left itself."""
         stream: Iterable[Any] = ()
         for stage in self.stages:
-            # Not asked for before that has come: what a stage has left depends on what it was fed.
+            # `flush` is called only after *stream* was fed: what a stage has left depends on that.
             rest: Iterable[Callable[[], Iterator[Any]]] = (partial(stage.feed, stream), stage.flush)
             stream = chain.from_iterable(map(call, rest))
         return iter(stream)

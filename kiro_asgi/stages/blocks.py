@@ -52,12 +52,12 @@ _Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationI
 class BlockFramer:
     """Turn deltas into events that obey the grammar of `kiro_asgi.model.events`.
 
-    The message starts with the first delta that shows something, so whoever waits for an event waits for the model, not
-    for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A signature
-    is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its own, and so
-    does a marked one (`kiro_asgi.model.signatures`) that comes behind another.  Text behind a citation or a `TextBreak`
-    stands in a block of its own, which continues the one before unless that had a phase; a citation that stands behind
-    no text is dropped.
+    The message starts with the first delta that shows something, so a client that waits for an event waits for the
+    model, not for the connection.  Empty text opens nothing; an answer without any block gets one empty text block.  A
+    signature is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its
+    own, and so does a marked one (`kiro_asgi.model.signatures`) that comes after another.  Text after a citation or a
+    `TextBreak` stands in a block of its own, which continues the one before unless that had a phase; a citation that
+    follows no text is dropped.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
 
@@ -72,7 +72,7 @@ class BlockFramer:
     """Text before a tool call that nothing else precedes; empty for none."""
 
     budget: AnswerBudget = field(factory=AnswerBudget)
-    """Of the answer, for what is told at its end."""
+    """The answer's, charged with what `MessageEnd` reports."""
 
     started: bool = field(init=False, default=False)
     """Whether `MessageStart` went out."""
@@ -81,7 +81,7 @@ class BlockFramer:
     """The last event, once it was sent."""
 
     model_name: str = field(init=False, default="")
-    """The model that really answers, if the upstream said so."""
+    """The model that really answers, if the upstream reported it."""
 
     conversation_id: str = field(init=False, default="")
 
@@ -109,8 +109,8 @@ class BlockFramer:
         for item in items:
             if type(item) is self._accepts:
                 yield item  # type: ignore[misc]  # a piece of a block is an event
-            elif (turn := _TURNS.get(type(item))) is not None:
-                yield from turn(self, item)
+            elif (handle := _HANDLERS.get(type(item))) is not None:
+                yield from handle(self, item)
 
     def flush(self) -> Iterator[Event]:
         """Close what is open and end the message."""
@@ -137,11 +137,11 @@ class BlockFramer:
 
     def begin(self) -> Iterator[Event]:
         """Start the message now, if it has not been: for a client that cannot wait any longer."""
-        if not self.started:  # not before somebody takes the event: an output that sends nothing yet leaves it
+        if not self.started:  # set only once the event is taken: an output that sends nothing yet does not take it
             self.started = True
             yield MessageStart(Usage(input_tokens=self.input_tokens))
 
-    # What a delta leads to is known at once, and short: a tuple of it costs less than a generator within a generator.
+    # The events of a delta are few and known at once: a tuple of them costs less than a generator within a generator.
 
     def _open_block(
         self,
@@ -194,7 +194,7 @@ class BlockFramer:
         if self._open is not BlockKind.THINKING or _apart(self._signature, delta.signature):
             opened = self._open_block(BlockKind.THINKING)
         self._signature = delta.signature
-        self._accepts = None  # what is thought after a seal is not under it
+        self._accepts = None  # a seal does not cover thinking after it
         return opened
 
     def _redacted(self, delta: RedactedThinking) -> tuple[Event, ...]:
@@ -224,7 +224,7 @@ class BlockFramer:
         return (*self._open_block(BlockKind.SERVER_CALL, value=delta), *self._close_block())
 
     def _server_result(self, delta: ServerResult) -> tuple[Event, ...]:
-        """The result, and once more as text, unless the model comes after it to put it into words."""
+        """The result, and once more as text, unless the model rewords it afterwards."""
         opened = self._open_block(BlockKind.SERVER_RESULT, value=delta)
         if delta.output.reworded:
             return (*opened, *self._close_block())
@@ -250,7 +250,7 @@ class BlockFramer:
         return ()
 
     def _keep(self, kept: list[Any], *more: Any) -> None:
-        """Remember *more* as well, as far as there is a place for it."""
+        """Remember *more* as well, up to the limit on their number."""
         for item in more[: REMEMBERED_NOTICES - len(kept)]:
             self.budget.take(size_of(item))
             kept.append(item)
@@ -277,7 +277,7 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
 )
 """The kind of delta that continues a block of each kind."""
 
-_TURNS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]] = MappingProxyType(
+_HANDLERS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]] = MappingProxyType(
     {
         **dict.fromkeys(_KINDS, BlockFramer._text),
         TextBreak: BlockFramer._break,

@@ -23,17 +23,17 @@ from kiro_asgi.stages.base import Filter
 
 @define
 class CallSignatures(Filter[Delta]):
-    """Keeps which signature stood before which call."""
+    """Record which signature came before which call."""
 
     _others: bool = True
     """Whether signatures of anything else go on; to a client that did not ask for thinking they would be blocks that it
     does not expect, but for those of thinking that it is shown all the same."""
 
     budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
-    """Of the answer, for the signatures."""
+    """The answer's, charged with the signatures."""
 
     found: dict[str, str] = field(init=False, factory=dict)
-    """Call id to signature, as clients are given it."""
+    """Call id to signature, as sent to clients."""
 
     _last: str = field(init=False, default="")
     _thought: bool = field(init=False, default=False)
@@ -54,7 +54,7 @@ class CallSignatures(Filter[Delta]):
 
 
 def unsigned_calls(prompt: Prompt) -> tuple[str, ...]:
-    """Ids of calls that came without a signature since the user last said something; earlier ones need none."""
+    """Ids of calls that came without a signature since the user's last message; earlier ones need none."""
     unsigned = (part.call_id for _, part, signs in _parts(_current(prompt.turns)) if _lacks(part, signs))
     return tuple(islice(unsigned, LOOKUPS))
 

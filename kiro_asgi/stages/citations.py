@@ -1,7 +1,7 @@
 """Sources that the model read on the web, listed after its answer.
 
-A client that asked for its API's hosted web search is told of a search in that API's own words, as of one that was run
-on the way.  Any other one is told in a text of Markdown::
+A client that asked for its API's hosted web search gets the search in that API's own form, like one that the gateway
+ran.  Any other client gets a text of Markdown::
 
     ---
     **Searched the web for:** tallest tower, height of the tallest tower
@@ -65,7 +65,7 @@ _BREAKS_ADDRESS: Final = re.compile(r"[\s()<>\\]")
 
 @frozen
 class Citing:
-    """How the reader of an answer is told."""
+    """Form of the list of sources."""
 
     language: str = "en"
     """One of `LANGUAGES`."""
@@ -82,7 +82,7 @@ class Citing:
 
 @define
 class Citations:
-    """Takes every `Grounding` out, and tells at the end what the last one says; nothing where none says anything."""
+    """Take every `Grounding` out, and list the sources of the last one at the end, if it has any."""
 
     _citing: Citing
     _grounding: Grounding = field(init=False, factory=Grounding)
@@ -106,7 +106,7 @@ class Citations:
             yield Appendix(text)
 
     def _search(self, text: str) -> Iterator[Delta]:
-        """The search that the service has run, as if it were one of ours."""
+        """The service's search, in the form of one that the gateway ran."""
         queries = self._grounding.queries
         asked = {"query": ", ".join(queries), **({"queries": [*queries]} if len(queries) > 1 else {})}
         call = ServerCall(self._citing.call_id, self._citing.tool, WEB_SEARCH, asked)
@@ -116,27 +116,27 @@ class Citations:
 
 
 WITHOUT_ADDRESS: Final = "citation.without_address"
-"""Sources without an address, such as documents of the request, are left out; said once an answer."""
+"""Sources without an address, such as documents of the request, are left out; noted once an answer."""
 
 
 @define
 class CitedPages(Filter[Delta]):
     """Pass everything on but a `Citation` without an address."""
 
-    _told: bool = field(init=False, default=False)
+    _noted: bool = field(init=False, default=False)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """*items* without such sources, and a `Notice` for the first."""
         for item in items:
             if type(item) is not Citation or item.url:
                 yield item
-            elif not self._told:
-                self._told = True
+            elif not self._noted:
+                self._noted = True
                 yield Notice(WITHOUT_ADDRESS)
 
 
 def markdown(grounding: Grounding, language: str) -> str:
-    """*grounding* as text, set apart from what is before it; empty where it says nothing."""
+    """*grounding* as text, set apart from the text before it; empty where it lists nothing."""
     words, text = _WORDS[language], ""
     if grounding.queries:
         text += f"\n\n---\n{words.searched}{', '.join(grounding.queries)}"
@@ -153,7 +153,7 @@ def _link(hit: SearchHit, words: _Words) -> str:
 
 
 def _has_address(hit: SearchHit) -> bool:
-    """Whether a browser could open it."""
+    """Whether a browser could open its address."""
     return hit.url.lower().startswith(_SCHEMES)
 
 

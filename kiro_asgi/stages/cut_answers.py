@@ -1,4 +1,4 @@
-"""Answers that were cut short, or of which a call could not be read: what is kept of them, and what the model is told.
+"""Records of answers that were cut short, or of which a call could not be read, and notices to the model about them.
 
 The service cuts long answers, tool calls above all, and the model never learns of it: in the conversation that the
 client sends next, the call that was cut is simply not there, so the model makes the same call again and is cut again.
@@ -53,7 +53,7 @@ _BATCH: Final = 16 * 1024
 
 @define
 class Fingerprint:
-    """The text and the tool calls of an answer, boiled down; text may come in pieces cut anywhere."""
+    """Digest of the text and the tool calls of an answer; text may come in pieces cut anywhere."""
 
     size_bytes: int = field(init=False, default=0)
     """UTF-8 bytes of text."""
@@ -67,14 +67,14 @@ class Fingerprint:
     def write(self, text: str) -> None:
         """Take in a piece of the text."""
         data = text.encode("utf-8", "surrogatepass")
-        ink = data.translate(None, _WHITE_SPACE)
+        visible = data.translate(None, _WHITE_SPACE)
         self.size_bytes += len(data)
-        if ink:
+        if visible:
             self._blank = False
-            self._text.update(ink)
+            self._text.update(visible)
 
     def digest(self, *, without: Container[str] = ()) -> str:
-        """Equal for equal answers, of fixed size; empty where there is nothing to know an answer by.
+        """Equal for equal answers, of fixed size; empty for an answer without text and calls.
 
         Args:
             without: Ids of calls that do not count.
@@ -89,7 +89,7 @@ class Fingerprint:
 class Fingerprinter:
     """Pass events on, and take the fingerprint of what they show."""
 
-    _print: Fingerprint = field(init=False, factory=Fingerprint)
+    _fingerprint: Fingerprint = field(init=False, factory=Fingerprint)
     _pieces: list[str] = field(init=False, factory=list)
     """Text that is not in the fingerprint yet."""
 
@@ -103,9 +103,9 @@ class Fingerprinter:
                 pieces.append(item.text)
                 self._length += len(item.text)
                 if self._length > _BATCH:
-                    self._ink()
+                    self._hash_pieces()
             elif type(item) is BlockStart and item.kind is BlockKind.TOOL_CALL:
-                self._print.calls.append((item.call_id, item.name))
+                self._fingerprint.calls.append((item.call_id, item.name))
             yield item
 
     def flush(self) -> Iterator[Event]:
@@ -114,13 +114,13 @@ class Fingerprinter:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Of everything so far."""
+        """Fingerprint of everything so far."""
         if self._pieces:
-            self._ink()
-        return self._print
+            self._hash_pieces()
+        return self._fingerprint
 
-    def _ink(self) -> None:
-        self._print.write("".join(self._pieces))
+    def _hash_pieces(self) -> None:
+        self._fingerprint.write("".join(self._pieces))
         self._pieces.clear()
         self._length = 0
 
@@ -168,8 +168,8 @@ class CutAnswer:
         infos: list[TruncationInfo | MalformedCall] = [*calls, *malformed]
         texts = (text for info in infos for text in (info.call_id, info.name, info.reason, info.digest))
         sizes = (size, *(info.size_bytes for info in infos))
-        whole = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
-        return cls(calls, size, malformed) if whole else None
+        valid = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
+        return cls(calls, size, malformed) if valid else None
 
 
 def records_of(
@@ -177,14 +177,14 @@ def records_of(
 ) -> Mapping[str, CutAnswer]:
     """Records to keep of an answer, by key; none for one that was not cut, and of which every call could be read.
 
-    Only an answer that ends with the stop reason ``LENGTH`` was cut, and this is what its client was told.
+    Only an answer that ends with the stop reason ``LENGTH`` was cut, and its client got that reason.
 
     Args:
         shown: What the client was shown.
         end: How the answer ended.
         asked: The turns that it answers.
         limited: Whether it ended at a limit that the client had set.  Then text is as long as it should be, and only
-            a call that was cut is worth a word.
+            a call that was cut is worth a record.
     """
     was_cut = end.stop_reason is StopReason.LENGTH and (bool(end.truncations) or not limited)
     cut, malformed = end.truncations[:_CALLS] if was_cut else (), end.malformed[:_CALLS]
@@ -211,7 +211,7 @@ def _hidden(infos: Iterable[_Info], begun: Container[str]) -> Iterator[_Info]:
 
 
 def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mapping[str, CutAnswer]:
-    """Records to keep of a whole answer, by key, for `recover` and its kin; none for one that was not cut.
+    """Records to keep of a whole answer, by key, for `recover`; none for one that was not cut.
 
     Args:
         message: The answer.
@@ -227,7 +227,7 @@ def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mappi
 
 
 def _record(shown: Fingerprint, record: CutAnswer) -> CutAnswer:
-    """Without what may be of any size and tells the model nothing."""
+    """*record* without what may be of any size and is of no use to the model."""
     return CutAnswer(tuple(map(_brief, record.calls)), shown.size_bytes, tuple(map(_brief, record.malformed)))
 
 
@@ -236,7 +236,7 @@ def _brief(info: _Info) -> _Info:
 
 
 def _fingerprint_of(*turns: Turn) -> Fingerprint:
-    """Of an answer that a client has sent back, or of what a user said."""
+    """Fingerprint of an answer that a client has sent back, or of a user's turn."""
     shown = Fingerprint()
     for part in chain.from_iterable(turn.parts for turn in turns):
         match part:
@@ -294,27 +294,27 @@ def reminder_text(record: CutAnswer, *, part_shown: bool = False) -> str:
 
     Args:
         record: What was cut.
-        part_shown: Whether the client has seen a part of the call.
+        part_shown: Whether the client was shown a part of the call.
     """
-    said = " ".join(_sentences(record, _FATES[part_shown]))
-    return f"[Notice from the gateway] {said}"
+    text = " ".join(_sentences(record, _FATES[part_shown]))
+    return f"[Notice from the gateway] {text}"
 
 
 def _sentences(record: CutAnswer, fate: str) -> Iterator[str]:
     if record.calls:
-        yield _CALL_CUT.format(calls=" ".join(map(_told, record.calls)), fate=fate)
+        yield _CALL_CUT.format(calls=" ".join(map(_cut_call, record.calls)), fate=fate)
     if record.malformed:
-        yield _CALL_MALFORMED.format(calls=" ".join(map(_told_malformed, record.malformed)), fate=fate)
+        yield _CALL_MALFORMED.format(calls=" ".join(map(_malformed_call, record.malformed)), fate=fate)
     if not (record.calls or record.malformed):
         yield (_TEXT_CUT if record.size_bytes else _ALL_CUT).format(size=record.size_bytes)
 
 
-def _told(info: TruncationInfo) -> str:
+def _cut_call(info: TruncationInfo) -> str:
     size = f"{info.size_bytes:,} bytes of arguments"
     return f"Its call of the {_tool(info.name)} arrived incomplete, {size} ({info.reason})."
 
 
-def _told_malformed(info: MalformedCall) -> str:
+def _malformed_call(info: MalformedCall) -> str:
     call = f"the call of the {_tool(info.name)}"
     return f"In the previous answer, {call} arrived complete, but its arguments could not be read ({info.reason})."
 
@@ -359,7 +359,7 @@ def candidates(turns: Sequence[Turn]) -> tuple[Candidate, ...]:
 
 
 def _answers(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
-    """Where each answer that the user replied to starts, and where its reply does, newest first.
+    """Start of each answer that the user replied to, and of that reply, newest first.
 
     Neighbouring turns of the assistant are one answer that a client has cut apart.
     """
@@ -412,20 +412,20 @@ def recover(prompt: Prompt, records: Mapping[str, CutAnswer]) -> tuple[Prompt, t
         prompt: As the client sent it.
         records: What is remembered, at least under those keys of `candidates` under which there is anything.
     """
-    told = reminders(prompt.turns, records) if records else ()
-    if not told:
+    notices = reminders(prompt.turns, records) if records else ()
+    if not notices:
         return prompt, ()
     turns = list(prompt.turns)
-    for reminder in told:
+    for reminder in notices:
         if reminder.call_id:
-            _tell_in_result(turns, reminder)
+            _put_in_result(turns, reminder)
         else:
-            _tell_in_turn(turns, reminder)
-    return evolve(prompt, turns=tuple(turns)), told
+            _put_in_turn(turns, reminder)
+    return evolve(prompt, turns=tuple(turns)), notices
 
 
-def _tell_in_result(turns: list[Turn], reminder: Reminder) -> None:
-    """Into the call's result, in front of what the client put there; a call without a result gets one."""
+def _put_in_result(turns: list[Turn], reminder: Reminder) -> None:
+    """Put the notice into the call's result, before what the client put there; a call without a result gets one."""
     note = Text(reminder.text)
     for index in _reply(turns, reminder.reply):
         for at, part in enumerate(turns[index].parts):
@@ -435,8 +435,8 @@ def _tell_in_result(turns: list[Turn], reminder: Reminder) -> None:
     _put(turns, reminder.reply, 0, ToolResult(reminder.call_id, (note,), is_error=True))
 
 
-def _tell_in_turn(turns: list[Turn], reminder: Reminder) -> None:
-    """Behind the last tool result of the reply, for results must follow their calls; else at its beginning."""
+def _put_in_turn(turns: list[Turn], reminder: Reminder) -> None:
+    """Put the notice after the reply's last tool result, for results must follow their calls; else at its beginning."""
     place = reminder.reply, 0
     for index in _reply(turns, reminder.reply):
         for at, part in enumerate(turns[index].parts):

@@ -1,4 +1,4 @@
-"""The reason why an answer ended, decided once, and what the client is told of calls that were withheld."""
+"""The reason why an answer ended, decided once, and the notices to the client about calls that were withheld."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from kiro_asgi.model.events import (
 )
 
 _MOST: Final = 8
-"""Calls that are told of one by one."""
+"""Most calls that get a notice each."""
 
 _NAME: Final = 100
-"""Characters of a tool's name that are told."""
+"""Characters of a tool's name that a notice shows."""
 
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "en": "[Notice from the gateway] The model called the tool “{name}” with malformed arguments ({reason}). "
         "The call was withheld, and nothing was executed.",
@@ -48,14 +48,14 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def _words_for(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
-    """The notice to the client after the answer, in ``en`` or ``zh``; of very many calls, it names the first.
+def _notices(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix]:
+    """Notices to the client after the answer, in ``en`` or ``zh``; of very many calls, for the first.
 
-    Without a word it would see an answer that just ends, where the model meant to do something.
+    Without them it would see an answer that just ends, where the model meant to do something.
     """
     for call in islice(calls, _MOST):
-        said = _WORDS[language].format(name=call.name[:_NAME] or "?", reason=call.reason)
-        yield Appendix(f"\n\n{said}")
+        notice = _TEXTS[language].format(name=call.name[:_NAME] or "?", reason=call.reason)
+        yield Appendix(f"\n\n{notice}")
 
 
 NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
@@ -64,14 +64,14 @@ NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
 
 @frozen
 class _Row:
-    said: frozenset[StopReason | None]
-    """The upstream's last word; ``None`` is silence."""
+    reported: frozenset[StopReason | None]
+    """The upstream's last stop reason; ``None`` for no `Stop` at all."""
 
     seen: frozenset[type]
     """Kinds of delta, any of which the answer must hold; empty for anything at all."""
 
     verdict: StopReason | None
-    """``None`` leaves the upstream's word as it is."""
+    """``None`` leaves the upstream's stop reason as it is."""
 
 
 _FINAL: Final = frozenset(
@@ -84,8 +84,8 @@ _FINAL: Final = frozenset(
     }
 )
 _ANY: Final = frozenset({None, *StopReason})
-_SILENT: Final = frozenset({None})
-_WHATEVER: Final[frozenset[type]] = frozenset()
+_NONE: Final = frozenset({None})
+_ANYTHING: Final[frozenset[type]] = frozenset()
 
 _THINKING: Final = frozenset({ThinkingDelta, RedactedThinking, SignatureDelta})
 _REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
@@ -96,51 +96,51 @@ _LABELS: Final = frozenset({ConversationId, ModelName, Notice})
 """Kinds of delta that may come without an answer."""
 
 _TABLE: Final = (
-    _Row(_FINAL, _WHATEVER, None),
+    _Row(_FINAL, _ANYTHING, None),
     _Row(_ANY, frozenset({ToolCallCut}), StopReason.LENGTH),
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
-    _Row(frozenset({StopReason.TOOL_CALL}), _WHATEVER, StopReason.END),
-    _Row(frozenset({StopReason.END, StopReason.PAUSED}), _WHATEVER, None),
-    _Row(_SILENT, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed}), StopReason.END),
-    _Row(_SILENT, _THINKING, StopReason.LENGTH),
-    _Row(_SILENT, _WHATEVER, StopReason.END),
+    _Row(frozenset({StopReason.TOOL_CALL}), _ANYTHING, StopReason.END),
+    _Row(frozenset({StopReason.END, StopReason.PAUSED}), _ANYTHING, None),
+    _Row(_NONE, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed}), StopReason.END),
+    _Row(_NONE, _THINKING, StopReason.LENGTH),
+    _Row(_NONE, _ANYTHING, StopReason.END),
 )
 """The first row that fits decides."""
 
 
 @define
 class EndOfStream:
-    """Absorb every `Stop` and say one, the last, when the answer has ended.
+    """Absorb every `Stop`; yield one, decided from the last, when the answer has ended.
 
     =========================================================  ===============================  =======================
-    the upstream's last word                                   the answer holds                 verdict
+    the upstream's last stop reason                            the answer holds                 verdict
     =========================================================  ===============================  =======================
-    ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         as the upstream said
+    ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         the upstream's own
     ``REFUSAL``
-    ``END TOOL_CALL PAUSED`` or silence                        a tool call that was cut         ``LENGTH``
-    ``END TOOL_CALL PAUSED`` or silence                        a complete tool call             ``TOOL_CALL``
+    ``END TOOL_CALL PAUSED`` or none                           a tool call that was cut         ``LENGTH``
+    ``END TOOL_CALL PAUSED`` or none                           a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
-    ``PAUSED``                                                 no tool call                     as the upstream said
-    silence                                                    text, a refusal, a server        ``END``
+    ``PAUSED``                                                 no tool call                     the upstream's own
+    none                                                       text, a refusal, a server        ``END``
                                                                tool's call, or one that is
                                                                malformed
-    silence                                                    thinking, neither of those       ``LENGTH``
-    silence                                                    nothing but reports              ``END``, an empty answer
-    silence                                                    nothing at all                   an error
+    none                                                       thinking, neither of those       ``LENGTH``
+    none                                                       nothing but reports              ``END``, an empty answer
+    none                                                       nothing at all                   an error
     =========================================================  ===============================  =======================
 
     The call of a server tool is no tool call: it is answered before the message ends (F216).
 
     Text without any terminal signal, neither stop reason nor report on usage, adds a `Notice`: some accounts never
-    receive a stop reason, so its absence alone is no failure.  Calls that were withheld as malformed are told of before
-    the verdict.
+    receive a stop reason, so its absence alone is no failure.  The notices about calls that were withheld as
+    malformed come before the verdict.
 
     Raises:
         UpstreamProtocolError: The stream held no answer at all (from `flush`, before anything else comes of it).
     """
 
     _language: str = ""
-    """Language in which the client is told of malformed calls, ``en`` or ``zh``; empty for not at all."""
+    """Language of the notices about malformed calls, ``en`` or ``zh``; empty for no notice."""
 
     _stop: Stop | None = field(init=False, default=None)
     _seen: set[type] = field(init=False, factory=set)
@@ -165,11 +165,11 @@ class EndOfStream:
                 yield item
 
     def flush(self) -> Iterator[Delta]:
-        """The verdict, behind the last words."""
+        """The verdict, after the notices."""
         seen = self._seen
         if self._malformed:
             seen.add(ToolCallMalformed)
-            yield from _words_for(self._malformed if self._language else (), self._language)
+            yield from _notices(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
         if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):
@@ -178,11 +178,11 @@ class EndOfStream:
 
     def _verdict(self) -> Stop:
         stop = self._stop
-        said = stop.reason if stop else None
+        reported = stop.reason if stop else None
         for row in _TABLE:
-            if said in row.said and not (row.seen and row.seen.isdisjoint(self._seen)):
+            if reported in row.reported and not (row.seen and row.seen.isdisjoint(self._seen)):
                 break
         if row.verdict is not None:
             return Stop(row.verdict)
-        assert stop is not None, "a row for silence has a verdict of its own"
+        assert stop is not None, "a row for no stop reason has a verdict of its own"
         return stop

@@ -1,12 +1,12 @@
 """Estimates of token counts without a tokenizer, and their correction by experience.
 
-Tokenizers of the models behind us are not public, and a count is needed before the service says one.  An estimate has
-the right order of magnitude, at a cost that nobody notices.
+Tokenizers of the models behind us are not public, and a count is needed before the service reports one.  An estimate
+has the right order of magnitude, at a negligible cost.
 
 Tokenizers differ from model to model, and what people write differs too.  Where the service counts, its count is set
 against our estimate of the same texts, and later estimates for that model are corrected by what was found.  A service
 adds instructions of its own to a prompt, and a share of the window is rounded: both drown only in a large prompt.  An
-answer may hold thinking that nobody was shown.  So small samples, and those far off, teach nothing.
+answer may hold thinking that was never sent.  So small samples, and those far off, are ignored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SIXTEENTHS: Final = bytes(
 )
 
 _COUNTED: Final = (ascii_letters + " ").encode() + bytes(range(0x80, 0xC0))
-"""Bytes that need no looking up: letters and blanks are counted, and the rest of a character follows its first byte."""
+"""Bytes that are not looked up: letters and blanks are counted apart, and a first byte stands for its character."""
 
 
 class Estimator(Protocol):
@@ -93,9 +93,9 @@ class TokenEstimator:
                                                     7/16
     ==============================================  ======  ====================================  ======
 
-    They were fitted to what two public tokenizers say of texts in 26 languages and of code in 7; what error remains
-    is in the documentation, and grows with the distance between the two.  Weights are sums of powers of two, hence
-    exact: however a text is cut, its pieces weigh what the whole weighs.
+    They were fitted to the counts of two public tokenizers for texts in 26 languages and code in 7; the error that
+    remains is in the documentation, and grows with the distance between the two.  Weights are sums of powers of two,
+    hence exact: however a text is cut, its pieces weigh what the whole weighs.
     """
 
     most: ClassVar[float] = max(_SIXTEENTHS) / 16
@@ -128,7 +128,7 @@ class _Trust:
     """The weight of samples from one source."""
 
     least: int
-    """Tokens, by our estimate, below which it is worth nothing."""
+    """Tokens, by our estimate, below which a sample is ignored."""
 
     share: float
     """Its part in the correction, once there are many."""
@@ -184,10 +184,10 @@ class Calibration:
     """
 
     models: int = 256
-    """Models that are remembered; of more, the ones that were not heard of for longest are forgotten."""
+    """Models that are remembered; of more, those updated least recently are forgotten."""
 
     _known: dict[str, tuple[Experience, Experience]] = field(init=False, factory=dict)
-    """Input and output, by model id; the one heard of last comes last."""
+    """Input and output, by model id; the one updated last comes last."""
 
     def input_factor(self, model: str) -> float:
         """The factor for estimates of a prompt for *model*."""

@@ -26,10 +26,10 @@ from kiro_asgi.wire.json import loads
 
 @define
 class EventCounter(Filter[Delta]):
-    """Passes every delta on."""
+    """Pass every delta on, and count."""
 
     count: int = field(init=False, default=0)
-    """How often there have been deltas: once for all that one `feed` brings."""
+    """Calls of `feed` that brought any delta."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas."""
@@ -105,7 +105,7 @@ class ServerTools(Filter[Delta]):
     """Name, as the client calls the tool, to the kind of tool."""
 
     budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
-    """Of the answer, for the calls."""
+    """The answer's, charged with the calls."""
 
     calls: list[ServerCall] = field(init=False, factory=list)
     """Those that were found."""
@@ -116,7 +116,7 @@ class ServerTools(Filter[Delta]):
     _text: StringIO = field(init=False, factory=StringIO)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """The same deltas, calls of these tools whole."""
+        """The same deltas, with a `ServerCall` for each whole call of these tools."""
         for item in items:
             if type(item) is ToolCallStart and item.name in self._kinds:
                 self._start, self._text = item, StringIO()
@@ -141,7 +141,7 @@ class ServerTools(Filter[Delta]):
 
 @define
 class KeptAnswer(Filter[Event]):
-    """Pass events on, and take room for each: whoever gets them keeps them all.
+    """Pass events on, and take room for each, as all of them are kept.
 
     Raises:
         AnswerTooLarge: There is no room for one.

@@ -1,4 +1,4 @@
-"""Ending an answer where the client said, for upstreams that cannot be told."""
+"""Stop sequences and limits of tokens, for upstreams that do not apply them."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def check_stop(stop: str | Sequence[str], place: str = "stop") -> None:
     for index, size in enumerate(accumulate(map(len, sequences))):
         if size > STOP_CHARACTERS:
             param = place if isinstance(stop, str) else f"{place}[{index}]"
-            message = f"{param}: stop sequences may have {STOP_CHARACTERS} characters together"
+            message = f"{param}: stop sequences may have at most {STOP_CHARACTERS} characters in total"
             raise RequestError(message, code="invalid_value", param=param)
 
 
 @define
 class _Held:
-    """Text that is held: pieces come in behind and leave in front, each character once, whatever the pieces are."""
+    """Text that is held: added at the end and taken from the front, in pieces of any size."""
 
     size: int = 0
     _pieces: deque[str] = field(init=False, factory=deque)
@@ -209,8 +209,8 @@ class Limits:
     """End the answer at a stop sequence or at a number of tokens, whichever comes first.
 
     A stop sequence is found across deltas, in text only, and not across anything that interrupts the text.  Of several,
-    that counts which is complete first.  Neither it nor what follows goes out; text that may be the beginning of one is
-    held until that is certain.
+    the one that is complete first counts.  Neither it nor what follows goes out; text that may be the beginning of one
+    is held until that is certain.
 
     Tokens are estimated over text, thinking and tool input.  A text that passes the limit is cut there; a tool call
     that does is left unfinished.
@@ -224,17 +224,17 @@ class Limits:
     estimator: Estimator = field(factory=TokenEstimator)
 
     reached: bool = field(init=False, default=False)
-    """Whether the answer has been ended; all that may still come of use are reports on usage."""
+    """Whether the answer has been ended; from then on only reports pass."""
 
     _stops: bool = field(init=False)
     """Whether there is anything to look for in the text."""
 
     _matcher: WordMatcher = field(init=False)
-    """Looks for it, where there is."""
+    """Only where `_stops`."""
 
     _held: _Held = field(init=False, factory=_Held)
     _tokens: float = field(init=False, default=0.0)
-    """Of what has gone out, but for `_uncounted`."""
+    """Tokens that have gone out, without `_uncounted`."""
 
     _uncounted: list[str] = field(init=False, factory=list)
     _room: int = field(init=False, default=0)
@@ -262,7 +262,7 @@ class Limits:
             elif type(item) is TextDelta:
                 if self._stops:
                     yield from self._text(item)
-                elif 0 < len(item.text) <= self._room:  # As `_spend`, of which a call for each delta is saved.
+                elif 0 < len(item.text) <= self._room:  # As `_spend` does, without a call for each delta.
                     self._room -= len(item.text)
                     self._uncounted.append(item.text)
                     yield item
@@ -292,7 +292,7 @@ class Limits:
         return (*shown, Stop(StopReason.STOP_SEQUENCE, word))
 
     def _release(self) -> tuple[Delta, ...]:
-        """The text that was held: no stop sequence comes of it."""
+        """The text that was held: it is not part of a stop sequence."""
         if not self._stops:
             return ()
         held = self._held.take(self._held.size)
@@ -338,7 +338,7 @@ class Limits:
             self.reached = True
             return False
         self._tokens = tokens
-        if isinstance(self.estimator, TokenEstimator):  # of no other it is known what a character weighs at most
+        if isinstance(self.estimator, TokenEstimator):  # only this one states the most tokens of a character
             self._room = min(int((self.max_tokens - tokens) / self.estimator.most), COUNTED_AT_ONCE)
         return True
 

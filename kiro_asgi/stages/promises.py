@@ -1,7 +1,7 @@
-"""Holding an answer to what the client was promised of it: a call of certain tools, or JSON of a certain schema.
+"""Checks that an answer keeps what the client was promised of it: a call of certain tools, or JSON of a certain schema.
 
-Some services are told of such a promise in no more than words, so their models may break it.  As long as nothing was
-sent the model can be asked again: an answer waits, within its budget, until it is known whether the promise is kept.
+Some services get such a promise as prompt text only, so their models may break it.  As long as nothing was sent, the
+model can be asked again: an answer waits, within its budget, until it is known whether the promise is kept.
 Where it is sent as it comes, it is only watched.
 """
 
@@ -79,7 +79,7 @@ class KeptDeltas:
         self._items.append(item)
 
     def release(self) -> list[Delta]:
-        """Everything, in its order; from now on it is somebody else's."""
+        """Everything, in order; its room is given back."""
         items, self._items = self._items, []
         self._budget.give_back(self._size)
         self._size = 0
@@ -109,7 +109,7 @@ _UNFORCED: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
 class ForbiddenCalls(Filter[Delta]):
     """Leave out whole calls of tools that may not be called, and note each.
 
-    One that is cut or malformed is told of as ever: that says something about the answer.
+    One that is cut or malformed is still reported, since that is a fact about the answer.
     """
 
     _permitted: frozenset[str]
@@ -146,7 +146,7 @@ class DemandedCall(Filter[Delta]):
     budget: AnswerBudget = field(factory=AnswerBudget)
     _kept: KeptDeltas = field(init=False)
     _open: bool = field(init=False, default=False)
-    """Whether everything goes on."""
+    """Whether everything is passed on."""
 
     _broken: bool = field(init=False, default=False)
     """Whether there was a call that could not be read."""
@@ -155,7 +155,7 @@ class DemandedCall(Filter[Delta]):
     """Characters of text before the call, which the client does not have."""
 
     _length: int = field(init=False, default=0)
-    """Characters of text behind it."""
+    """Characters of text after it."""
 
     def __attrs_post_init__(self) -> None:
         self._kept = KeptDeltas(self.budget)
@@ -164,7 +164,7 @@ class DemandedCall(Filter[Delta]):
         """The same deltas, held back to the first call."""
         for item in items:
             if self._open:
-                yield from self._behind(item) if self._withheld else (item,)
+                yield from self._after_call(item) if self._withheld else (item,)
             elif self._is_demanded(item):
                 yield from self._without_text()
                 yield item
@@ -193,8 +193,8 @@ class DemandedCall(Filter[Delta]):
         if withheld:
             yield Notice(TEXT_WITHHELD)
 
-    def _behind(self, item: Delta) -> Iterator[Delta]:
-        """*item*, which comes behind the call; a source only for text that the client has."""
+    def _after_call(self, item: Delta) -> Iterator[Delta]:
+        """*item*, which comes after the call; a source only for text that the client has."""
         if type(item) is TextDelta:
             self._length += len(item.text)
         if type(item) is not Citation:
@@ -215,7 +215,7 @@ class DemandedCall(Filter[Delta]):
 
 @define
 class DemandedSearch(DemandedCall):
-    """The same for a search of which the service tells behind the answer: all text is what came of it."""
+    """The same for a search that the service reports after the answer: all text rests on it, and stays."""
 
     def _without_text(self) -> Iterator[Delta]:
         self._open = True
@@ -226,10 +226,10 @@ NOT_JSON: Final = "output.not_json"
 """The answer's text is not one JSON object, or what else the schema wants."""
 
 SCHEMA_MISMATCH: Final = "output.schema_mismatch"
-"""It is one, but not as the schema says; the detail is the place."""
+"""The text is one, but does not match the schema; the detail is the place."""
 
 UNCHECKED: Final = "output.unchecked"
-"""Whether it is one was not found out; the detail is ``length``, or ``budget`` where that takes too many steps."""
+"""The text was not checked; the detail is ``length``, or ``budget`` where that takes too many steps."""
 
 UNWRAPPED: Final = "output.unwrapped"
 """Text around the document, such as a code fence, was left out."""
@@ -263,7 +263,7 @@ class _Read:
 def unwrapped(text: str) -> Iterator[str]:
     """The readings of *text*, the likeliest first: all of it, what is fenced, what is between the outermost braces.
 
-    Nothing is taken from within, so a text of two objects has no reading that is JSON.  A brace that opens behind a
+    Nothing is taken from within, so a text of two objects has no reading that is JSON.  A brace that opens after a
     bracket or a quote is within something else.
     """
     whole = text.strip().removeprefix("\ufeff")
@@ -278,7 +278,7 @@ def unwrapped(text: str) -> Iterator[str]:
 
 
 def _read(schema: Mapping[str, Any], text: str) -> _Read:
-    # Arrays and objects are counted before there are any: the garbage collector makes very many of them dear.
+    # Counted before they are parsed: the garbage collector makes very many arrays and objects expensive.
     if len(text) > STRUCTURED_CHARACTERS or text.count("{") + text.count("[") > VALIDATION_STEPS:
         return _Read(text, Notice(UNCHECKED, "length"), is_json=False)
     wants_object = _wants_object(schema)
@@ -361,7 +361,7 @@ class StructuredAnswer(Filter[Delta]):
     be asked for again.  An answer with a tool call, and one that was broken off, go on as they are.
 
     Raises:
-        UnmetPromise: The text is not what was asked for, or too long to be found out.
+        UnmetPromise: The text is not what was asked for, or too long to be checked.
         AnswerTooLarge: There is no room for it.
     """
 
@@ -371,7 +371,7 @@ class StructuredAnswer(Filter[Delta]):
     budget: AnswerBudget = field(factory=AnswerBudget)
     _kept: KeptDeltas = field(init=False)
     _open: bool = field(init=False, default=False)
-    """Whether everything goes on."""
+    """Whether everything is passed on."""
 
     def __attrs_post_init__(self) -> None:
         self._kept = KeptDeltas(self.budget)
@@ -398,19 +398,19 @@ class StructuredAnswer(Filter[Delta]):
             yield read.notice
         if read.text != text.strip():
             yield Notice(UNWRAPPED)
-        told = False
+        replaced = False
         for item in kept:
             if type(item) is TextBreak or type(item) is Citation:
                 continue  # places in the text before it was unwrapped
             if type(item) is not TextDelta:
                 yield item
-            elif not told:
-                told = True
+            elif not replaced:
+                replaced = True
                 yield TextDelta(read.text)
 
 
 def _unmet(notice: Notice) -> UnmetPromise:
-    """The error for an answer about which *notice* was found; the client is told no word of it."""
+    """The error for an answer about which *notice* was found; its detail goes to the model only."""
     why = _COMPLAINTS[notice.code]
     return UnmetPromise(
         f"the model's answer is not the JSON that was asked for ({notice.code})",

@@ -1,4 +1,4 @@
-"""Telling thinking from the answer where the model writes its thinking between tags.
+"""Separating thinking from the answer where the model writes its thinking between tags.
 
 Models that are asked for thinking in the prompt, instead of by a parameter, write ``<thinking>…</thinking>`` into their
 answer.  Everything here keeps only text that may yet turn out to be a tag, and looks at every character once.
@@ -53,7 +53,7 @@ class ThinkingState(Enum):
     """Nothing but white space and the beginning of a tag has come."""
 
     IN_THINKING = "in_thinking"
-    """Behind an opening tag."""
+    """After an opening tag."""
 
     STREAMING = "streaming"
     """In the answer proper."""
@@ -322,7 +322,7 @@ _SEALS: Final = frozenset({SignatureDelta, RedactedThinking})
 
 @define(kw_only=True)
 class ThinkingSplitter:
-    """Turn text between thinking tags into `ThinkingDelta`, and do to all thinking what *mode* says.
+    """Turn text between thinking tags into `ThinkingDelta`, and treat all thinking as *mode* says.
 
     ``remove`` drops native thinking as well, ``strip_tags`` turns it into text, and ``pass`` does so between
     ``<thinking>`` tags; its seals go in all three, but not those of tool calls.  After the first native thinking, tags
@@ -341,7 +341,7 @@ class ThinkingSplitter:
 
     _parser: ThinkingParser = field(init=False)
     _native: bool = field(init=False, default=False)
-    """Whether the upstream tells thinking from text itself."""
+    """Whether the upstream itself marks thinking."""
 
     _wrapped: bool = field(init=False, default=False)
     """Whether native thinking is open as text between tags."""
@@ -355,7 +355,7 @@ class ThinkingSplitter:
         self._keeps_thinking = self.mode == KEPT
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on, thinking told from text."""
+        """Pass *items* on, thinking separated from text."""
         return iter(items) if self._idle else self._split(iter(items))
 
     def flush(self) -> Iterator[Delta]:

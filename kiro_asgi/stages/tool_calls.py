@@ -83,7 +83,7 @@ class ToolCallAssembler:
     """Arguments of one call, in UTF-8; a call with more is cut."""
 
     budget: AnswerBudget = field(factory=AnswerBudget)
-    """Of the answer."""
+    """The answer's."""
 
     _stage: Stage[Delta, Delta] = field(init=False)
 
@@ -343,8 +343,10 @@ class AtEnd:
 
 
 def _merit(verdict: Verdict | None) -> int:
-    """How complete a call is: by the length of its arguments, one that cannot be read below all others, but above one
-    that has none: had those been all, there would be nothing that cannot be read."""
+    """How complete a call is, by the length of its arguments.
+
+    A call that cannot be read ranks below those that can, but above one without arguments, as it did have some.
+    """
     if isinstance(verdict, CompleteCall):
         return 0 if verdict.is_provisional else 1 + len(verdict.input)
     if verdict is None:
@@ -367,7 +369,7 @@ class WholeCalls:
         self._calls = OpenCalls(OpenCall, self.budget, self.id_stem)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on; fragments are kept, and calls go out as the delivery has it."""
+        """Pass *items* on; fragments are kept, and calls go out when the delivery sends them."""
         by_id, delivery = self._calls.by_id, self.delivery
         max_bytes = self.max_bytes
         for item in items:
@@ -379,7 +381,7 @@ class WholeCalls:
                 continue
             call = by_id.get(item.call_id)
             if call is None or item.stop or not call.name:
-                yield from self._turn(item)
+                yield from self._process(item)
             elif call.write(item.input) > max_bytes:
                 yield from self._judge(call, call.cut("too large"))
 
@@ -391,7 +393,7 @@ class WholeCalls:
             yield from self.delivery.accept(call.call_id, verdict)
         yield from self.delivery.rest()
 
-    def _turn(self, fragment: ToolCallFragment) -> Iterator[Delta]:
+    def _process(self, fragment: ToolCallFragment) -> Iterator[Delta]:
         """A fragment that opens, names or ends a call."""
         call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:

@@ -13,7 +13,7 @@ from kiro_asgi.model.events import Delta, Notice, ToolCallStart
 from kiro_asgi.stages.base import Filter
 
 CORRECTED: Final = "tool_call.name_corrected"
-"""A call goes out under the name of a tool that there is; the detail is both names."""
+"""A call goes out under the name of a registered tool; the detail is both names."""
 
 MCP: Final = "mcp__"
 """The prefix of MCP tools' names; ``mcp__server__tool`` is usual."""
@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"mcp__[A-Za-z0-9_.-]{1,200}")
 """Names that are looked at, and may be logged."""
 
 _LEAST_PART: Final = 3
-"""Letters of a name that say enough to be looked for within other names."""
+"""Fewest letters of a name that is looked for within other names."""
 
 _LEAST_LIKENESS: Final = 0.6
 
@@ -32,11 +32,11 @@ class _Name:
     """An MCP tool's name, taken apart, in lower case."""
 
     server: str
-    """Empty where the name does not tell it from the tool."""
+    """Empty where the name has no server part."""
 
     tool: str
 
-    def beside(self, given: _Name) -> str:
+    def comparable(self, given: _Name) -> str:
         """The part to compare with the name *given*: where that has a server, the servers are equal."""
         return self.tool if given.server else f"{self.server}__{self.tool}"
 
@@ -48,7 +48,7 @@ Candidates = Sequence[tuple[str, _Name]]
 def respelled(name: str, registered: Collection[str]) -> str:
     """The registered name that *name* must have meant; *name* itself where none is certain.
 
-    Only MCP names are looked at, and a server that *name* tells has to be the candidate's.  The first rule with a match
+    Only MCP names are looked at, and a server in *name* has to be the candidate's.  The first rule with a match
     decides, and several matches decide against any:
 
     1. the same but for upper and lower case;
@@ -75,7 +75,7 @@ class ToolSpelling(Filter[Delta]):
     """Names of the client's tools."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """The same deltas, MCP tools under names that there are."""
+        """The same deltas, MCP tools under registered names."""
         for item in items:
             if type(item) is ToolCallStart:
                 name = respelled(item.name, self.registered)
@@ -101,12 +101,12 @@ def _same_tool(given: _Name, candidates: Candidates) -> list[str]:
 def _containing(given: _Name, candidates: Candidates) -> list[str]:
     if len(given.tool) < _LEAST_PART:
         return []
-    return [it for it, name in candidates if given.tool in name.beside(given)]
+    return [it for it, name in candidates if given.tool in name.comparable(given)]
 
 
 def _most_alike(given: _Name, candidates: Candidates) -> list[str]:
     ours = _words(given.tool)
-    scores = {it: _likeness(ours, _words(name.beside(given))) for it, name in candidates}
+    scores = {it: _likeness(ours, _words(name.comparable(given))) for it, name in candidates}
     best = max(scores.values(), default=0.0)
     return [it for it, score in scores.items() if score == best >= _LEAST_LIKENESS]
 

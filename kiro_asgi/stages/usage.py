@@ -1,4 +1,4 @@
-"""Token counts of an answer, from the best source that spoke."""
+"""Token counts of an answer, from the best source that reported one."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class UsageMeter:
     ============  ==================  ==========================================  =========================  ==========
 
     A count of 0 is a count; only a missing one falls through.  A window share so small that the answer alone would fill
-    it has been rounded away and says nothing.
+    it has been rounded away and is ignored.
     """
 
     input_tokens: int
     """The prompt's size, estimated."""
 
     context_window: int | None = None
-    """Tokens that 100 % stands for; ``None`` when unknown, then percentages say nothing."""
+    """Tokens that 100 % stands for; ``None`` when unknown, then percentages are ignored."""
 
     estimator: Estimator = field(factory=TokenEstimator)
     output_factor: float = 1.0
@@ -80,7 +80,7 @@ class UsageMeter:
     cumulative: bool = False
     """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""
 
-    _said: TokenUsage = field(init=False, factory=TokenUsage)
+    _reported: TokenUsage = field(init=False, factory=TokenUsage)
     _percentage: float | None = field(init=False, default=None)
     _metering: Metering | None = field(init=False, default=None)
     _answer: float = field(init=False, default=0.0)
@@ -118,7 +118,7 @@ class UsageMeter:
     def _absorb(self, item: Delta) -> bool:
         match item:
             case TokenUsage():
-                self._said = _merge(self._said, item, add=not self.cumulative)
+                self._reported = _merge(self._reported, item, add=not self.cumulative)
             case ContextUsage(percentage):
                 self._percentage = percentage
             case Metering(amount, unit):
@@ -141,9 +141,9 @@ class UsageMeter:
 
     def _usage(self) -> Usage:
         self._count()
-        said = self._said
+        reported = self._reported
         output, output_source = self._output()
-        caches = (said.cache_read_tokens, said.cache_write_tokens)
+        caches = (reported.cache_read_tokens, reported.cache_write_tokens)
         read, written = caches[0] or 0, caches[1] or 0
         prompt, input_source = self._input(output + read + written)
         thought, thinking_source = self._thought()
@@ -162,21 +162,21 @@ class UsageMeter:
         )
 
     def _output(self) -> tuple[int, UsageSource]:
-        if self._said.output_tokens is not None:
-            return self._said.output_tokens, UsageSource.UPSTREAM
+        if self._reported.output_tokens is not None:
+            return self._reported.output_tokens, UsageSource.UPSTREAM
         tokens = ceil((self._answer + self._thinking) * self.output_factor)
         if not tokens and self._metering is not None:
             return metered_tokens(self._metering.amount), UsageSource.METERING
         return tokens, UsageSource.ESTIMATE
 
     def _thought(self) -> tuple[int, UsageSource]:
-        if self._said.thinking_tokens is not None:
-            return self._said.thinking_tokens, UsageSource.UPSTREAM
+        if self._reported.thinking_tokens is not None:
+            return self._reported.thinking_tokens, UsageSource.UPSTREAM
         return ceil(self._thinking * self.output_factor), UsageSource.ESTIMATE
 
     def _input(self, rest: int) -> tuple[int, UsageSource]:
-        if self._said.input_tokens is not None:
-            return self._said.input_tokens, UsageSource.UPSTREAM
+        if self._reported.input_tokens is not None:
+            return self._reported.input_tokens, UsageSource.UPSTREAM
         if self._percentage is not None and self.context_window:
             prompt = round(self._percentage / 100 * self.context_window) - rest
             if prompt > 0:

@@ -6,8 +6,8 @@
     <mcp__server__write_file>{"path": "a"}</mcp__server__write_file>
 
 Those with ``invoke`` also come as one of several within ``<function_calls>``.  The first three are what histories that
-were flattened to text, and the models' own training, look like.  People write them too, so only a call of a tool that
-there is, with arguments that can be read, counts.  The last is the form that some clients' prompts ask for.
+were flattened to text, and the models' own training, look like.  People write them too, so only a call of a known
+tool, with arguments that can be read, counts.  The last is the form that some clients' prompts ask for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Closing(Protocol):
     """Looks for the end of one excerpt, piece by piece."""
 
     def find(self, text: str, at: int, /) -> int:
-        """Where the excerpt ends in *text*, of which it goes on at *at*; 0: further on; -1: it is none after all."""
+        """Where in *text*, read from *at*, the excerpt ends; 0: after this text; -1: it is no excerpt."""
         ...
 
 
@@ -98,24 +98,24 @@ class Excerpt:
     form: Form
     _longest: int
     calls: Sequence[WrittenCall] = field(init=False, default=())
-    """Once all of it has been read."""
+    """The calls in it, once all of it has been read."""
 
     _pieces: list[str] = field(init=False)
     _size: int = field(init=False)
     _head: re.Match[str] | None = field(init=False, default=None)
     _closing: Closing = field(init=False)
-    """Once there is a head."""
+    """Set once there is a head."""
 
     def __attrs_post_init__(self) -> None:
         self._pieces, self._size = [self.form.lead], len(self.form.lead)
 
     @property
     def text(self) -> str:
-        """As much of it as has been read."""
+        """The part of it that has been read."""
         return "".join(self._pieces)
 
     def read(self, text: str, at: int) -> int:
-        """Go on with *text* from *at*; where it stopped, which is -1, with nothing read, if this is no excerpt."""
+        """Read on in *text* from *at*; return where it stopped, or -1, with nothing read, if this is no excerpt."""
         return self._read_head(text, at) if self._head is None else self._read_body(self._head, text, at)
 
     def _read_head(self, text: str, at: int) -> int:
@@ -168,7 +168,7 @@ class Word:
 
 @define
 class Brackets:
-    """The excerpt ends with a square bracket, behind the JSON object whose first brace its head ends with."""
+    """The excerpt ends with a square bracket after the JSON object, whose first brace ends the head."""
 
     _depth: int = field(init=False, default=1)
     _in_string: bool = field(init=False, default=False)
@@ -237,7 +237,7 @@ class WrittenCalls:
 
     However the text is cut, the same comes of it, in the same order.  Nothing in a Markdown code block or between
     back-ticks is a call.  Text is held only while it may be a call: what never ends, is longer than *longest*, or is
-    interrupted by anything but a report, goes out as the text that it is.
+    interrupted by anything but a report, goes out as text.
     """
 
     _forms: Iterable[Form]
@@ -258,7 +258,7 @@ class WrittenCalls:
     _excerpt: Excerpt | None = field(init=False, default=None)
     _failed: int = field(init=False, default=0)
     _numbers: Counter[str] = field(init=False, factory=Counter)
-    """How often an id was needed."""
+    """How often each id was needed."""
 
     def __attrs_post_init__(self) -> None:
         self._leads = {form.lead: form for form in self._forms}
@@ -301,7 +301,7 @@ class WrittenCalls:
                 yield from self._written(self._excerpt)
 
     def _search(self, text: str, at: int) -> Generator[Delta, None, int]:
-        """Text up to the next lead, and the lead if it is in code, else an excerpt begins; where the rest is."""
+        """Yield text up to the next lead, and a lead in code, too, else begin an excerpt; return where the rest is."""
         match = self._lead.search(text, at) if self._failed < WRITTEN_CALL_FAILURES else None
         if match is None:
             yield from self._text(text[at:])
@@ -317,7 +317,7 @@ class WrittenCalls:
         return match.end()
 
     def _give_up(self, excerpt: Excerpt) -> Generator[Delta, None, str]:
-        """The lead is text; what follows it may hold another."""
+        """Yield the lead as text; return what follows it, which may hold another lead."""
         self._excerpt = None
         self._failed += 1
         lead = excerpt.form.lead
@@ -360,7 +360,7 @@ _PREFIXES: Final = ("", "antml:")
 
 
 def leaked_forms(names: Collection[str]) -> tuple[Form, ...]:
-    """The notations, for calls of tools of these names."""
+    """The forms of leaked calls, for tools of these names."""
     brackets = (_bracketed(names, lead, head) for lead, head in _BRACKETED)
     return (*brackets, *(form for prefix in _PREFIXES for form in _tagged(names, prefix)))
 
@@ -411,7 +411,7 @@ class _Notation:
         return self.calls(text[text.index(">") + 1 : text.rindex("</")])
 
     def calls(self, text: str) -> Sequence[WrittenCall]:
-        """All calls of *text*; none where there is anything else in it, or one of them is none."""
+        """All calls of *text*; none where anything else is in it, or one of them cannot be read."""
         found = _only(self._invocation, text)
         calls = [call for name, inside in found if (call := self._call(name, inside)) is not None]
         return calls if len(calls) == len(found) else ()
@@ -424,7 +424,7 @@ class _Notation:
 
 
 def _only(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]]:
-    """Matches of *pattern* if *text* holds nothing else but blanks behind them; otherwise none."""
+    """Matches of *pattern* if *text* holds nothing else but blanks after them; otherwise none."""
     found, at = [], 0
     while match := pattern.match(text, at):
         found.append((match[1], match[2]))
@@ -437,7 +437,7 @@ def _closing(head: re.Match[str]) -> Word:
 
 
 def _calls(head: re.Match[str], excerpt: str) -> tuple[WrittenCall]:
-    """One call; a body that is neither JSON nor empty is a text: the assembler makes it the member ``input``."""
+    """One call; a body that is neither JSON nor empty becomes a string, which the assembler puts under ``input``."""
     body = excerpt[head.end() : -len(head[0]) - 1]
     return (WrittenCall(head[1], body if is_json(body.strip() or "{}") else dumps(body).decode()),)
 

@@ -116,7 +116,7 @@ def _read_headers(section: bytes) -> Mapping[str, HeaderValue]:
     try:
         while at < end:
             start, at = at + 1, at + 1 + section[at]
-            if at >= end:  # behind the name there is a type
+            if at >= end:  # a type byte follows the name
                 raise _bad("value overruns the section")
             name = section[start:at].decode()
             if not name or name in headers or len(headers) == FRAME_HEADERS:
@@ -215,7 +215,7 @@ _READERS: Final[Mapping[int, tuple[int | None, Callable[[bytes], HeaderValue]]]]
         9: (16, lambda data: UUID(bytes=data)),
     }
 )
-"""Type byte to the size of a value, which is ``None`` where two bytes before it say that, and to what reads it."""
+"""Type byte to the size of a value (``None`` where two bytes before it hold the size) and to its reader."""
 
 _WRITERS: Final[Mapping[type, Writer]] = MappingProxyType(
     {
@@ -251,7 +251,7 @@ class FrameDecoder:
     The format has no mark to find the next frame by, so an error is final.
 
     Args:
-        checksums: What a wrong checksum means: ``strict`` is an error, ``warn`` counts it, ``off`` does not look.
+        checksums: What a wrong checksum means: ``strict`` is an error, ``warn`` counts it, ``off`` does not check.
         max_frame: Largest frame that is accepted, in bytes.
 
     Raises:
@@ -267,14 +267,14 @@ class FrameDecoder:
 
     _buffer: bytearray = field(init=False, factory=bytearray)
     _needed: int = field(init=False, default=PRELUDE_SIZE)
-    """Size of the buffer from which on another look at it is worth while."""
+    """Size from which on the buffer may hold a complete frame."""
 
     _preludes: dict[bytes, Prelude] = field(init=False, factory=dict)
     _sections: dict[bytes, Mapping[str, HeaderValue]] = field(init=False, factory=dict)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Frame]:
         """Every frame that *items* complete; the chunks of a list are here already, so they are read as one."""
-        # One generator and not one for each chunk: every frame would be handed on by both.
+        # One generator, not another one for each chunk, through which every frame would pass as well.
         checked, preludes, sections = self.checksums != "off", self._preludes, self._sections
         for chunk in (b"".join(items),) if type(items) is list else items:
             if self._buffer:
@@ -305,7 +305,7 @@ class FrameDecoder:
                     at = end
                     yield Frame(headers, data[payload_at:payload_end])
             finally:
-                # What is left becomes the buffer, also where nobody wants the next frame.
+                # What is left becomes the buffer, also where the caller stops before the next frame.
                 self._needed = needed
                 if self._buffer or at < size:
                     self._buffer = bytearray(data[at:])
@@ -353,7 +353,7 @@ def _bad_lengths(code: str, total: int, headers_size: int) -> UpstreamProtocolEr
 
 
 def decode_frame(buffer: bytes, offset: int = 0) -> tuple[Frame, int] | None:
-    """The frame that starts at an offset, and the offset behind it; ``None`` while the frame is incomplete.
+    """The frame that starts at an offset, and the offset after it; ``None`` while the frame is incomplete.
 
     Raises:
         UpstreamProtocolError: As `FrameDecoder` with strict checksums.

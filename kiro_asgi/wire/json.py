@@ -25,7 +25,7 @@ _AROUND: Final = "\ufeff \t\n\r"
 
 
 class JsonError(KiroAsgiError):
-    """A text is not JSON, or more of it than we take.
+    """A text is not JSON, or exceeds a limit.
 
     ``code`` is ``json.invalid``, ``json.not_utf8``, ``json.too_deep``, ``json.too_large`` or ``json.too_many_values``.
     """
@@ -129,7 +129,7 @@ class Extent(Enum):
     """It is the beginning of a value, which more text could complete."""
 
     BROKEN = "broken"
-    """No text behind it makes it a value; or it ends within a word, a number or an escape."""
+    """No text after it can make it a value; or it ends within a word, a number or an escape."""
 
 
 def extent(text: str) -> Extent:
@@ -179,7 +179,7 @@ def _check_values(text: str) -> None:
 def _outside(text: str) -> str:
     """The parts of *text* outside of strings.
 
-    Without escapes every second part between quotes is; that is wrong behind a backslash outside of strings, but the
+    Without escapes every second part between quotes is; that is wrong after a backslash outside of strings, but the
     decoder does not get past one.
     """
     if "\\" in text:
@@ -194,7 +194,7 @@ def _too_many() -> JsonError:
 
 
 def _check_depth(text: str, max_depth: int) -> None:
-    """Measure the depth, outside strings: there were enough brackets to be worth it.
+    """Measure the depth, outside strings; called only where there are enough brackets to exceed it.
 
     Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
     what is left then is counted.
@@ -234,7 +234,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 )  # fmt: skip
-"""It does not remember where it is, which costs a fifth; a structure without end stops at Python's own limit."""
+"""Circles are not looked for, which would cost a fifth of the time; Python's recursion limit ends them."""
 
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -252,7 +252,7 @@ _TOKENS: Final = 20_000
 """How much of a text is gone through to name a place in it: bytes and tokens."""
 
 _STEPS: Final = 8
-"""Steps of a place that are told."""
+"""Steps of a place that a message shows."""
 
 _ECHO: Final = 60
 """Characters of a name in it."""
@@ -282,7 +282,7 @@ def text_of(report: Mapping[str, Any], key: str) -> str:
 
 
 def count(value: Any) -> int | None:
-    """*value* where it is a number of tokens that can be meant, from 0 to `LARGEST_COUNT`; else ``None``."""
+    """*value* where it is a plausible number of tokens, from 0 to `LARGEST_COUNT`; else ``None``."""
     return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
 
 

@@ -48,7 +48,7 @@ class SseDecoder:
 
     Args:
         max_event: Largest event that is accepted: its data lines without their ends, in bytes.
-        also_data: Names of fields that the standard has not, and that are read as ``data``.
+        also_data: Names of fields outside the standard that are read as ``data``.
 
     Raises:
         UpstreamProtocolError: Code ``sse.too_large``.
@@ -147,13 +147,13 @@ def encode_sse(event: str, data: bytes | str) -> bytes:
         ValueError: A name with a line end, which would let it write fields of its own.
     """
     if "\n" in event or "\r" in event:
-        raise ValueError("line end in the name of an event")
+        raise ValueError("the name of an event must not contain a line end")
     head = b"event: " + event.encode("utf-8", "replace") + b"\n" if event else b""
     return head + _field(b"data: ", data) + b"\n"
 
 
 def encode_comment(text: str = "") -> bytes:
-    """A comment, which readers skip: a sign of life."""
+    """A comment, which readers skip: it keeps the connection alive."""
     return _field(b": ", text) + b"\n"
 
 

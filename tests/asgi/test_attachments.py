@@ -169,10 +169,10 @@ async def test_a_host_that_is_not_allowed_is_not_asked(dialect, app, gateway, si
     ("path", "words"),
     [
         ("http", "only https addresses are fetched"),
-        ("inner", "it has an address that is not public"),
+        ("inner", "one of its addresses is not public"),
         ("/gone.png", "it answered with HTTP 404"),
-        ("/page.html", "what is at the address is no image: text/html"),
-        ("/plain", "what is at the address is no image: no media type"),
+        ("/page.html", "the file at the address is no image: text/html"),
+        ("/plain", "the file at the address is no image: no media type"),
         ("/large.png", "more than 100,000 bytes (fetch.max_bytes)"),
     ],
 )

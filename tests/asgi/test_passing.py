@@ -11,7 +11,7 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
-from kiro_asgi.asgi.passthrough import REASONS, PassthroughCandidate, inquiry_of, reason_against
+from kiro_asgi.asgi.passthrough import REASONS, PassthroughCandidate, parsed_request_of, reason_against
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -712,7 +712,7 @@ async def test_only_the_service_itself_gets_the_clients_bytes(relay, direct, sim
 def test_what_was_looked_at():
     """Of a request that goes through, what decides about waiting and tools is known, and no more."""
     peek = OpenAIChat().peek(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
-    parsed = inquiry_of(peek)
+    parsed = parsed_request_of(peek)
     assert (parsed.prompt.model, parsed.stream, parsed.prompt.thinking.wanted) == ("m", True, True)
 
 

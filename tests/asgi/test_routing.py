@@ -147,7 +147,7 @@ SLASH = evolve(BUILTIN[0], name="other", endpoints=(Endpoint("POST", BUILTIN[0].
 @pytest.mark.parametrize(
     ("apis", "words"),
     [
-        pytest.param((*BUILTIN, BUILTIN[0]), "there are two by the name of openai_chat", id="name"),
+        pytest.param((*BUILTIN, BUILTIN[0]), "two client APIs are named openai_chat", id="name"),
         pytest.param((*BUILTIN, SLASH), "POST /v1/chat/completions is taken", id="path"),
         pytest.param((evolve(SLASH, endpoints=(Endpoint("GET", "/health"),)),), "GET /health is taken", id="ours"),
         pytest.param((evolve(SLASH, endpoints=()),), "other has no endpoint", id="none"),

@@ -117,7 +117,7 @@ async def test_a_try_that_is_made_again_is_in_the_log(gateway, sim, caplog):
         await demand("openai", stream=False).run(gateway())
 
     (record,) = caplog.records
-    assert record.getMessage().startswith("attempt 1 failed, asking once more: UnmetPromise(")
+    assert record.getMessage().startswith("attempt 1 failed, reminding the model: UnmetPromise(")
 
 
 async def test_the_operators_words_before_a_call_stay(gateway, sim):

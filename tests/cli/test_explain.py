@@ -248,7 +248,7 @@ def test_an_upstream_that_is_not_set_up(explained: Any) -> None:
     plain = explained(asked("gemini/gemini-2.5-flash"))[1]
     named = explained(asked("gemini/gemini-2.5-flash"), "--upstream", "gemini")[1]
 
-    assert "The upstream gemini is not set up. What it would be asked: --upstream gemini" in plain
+    assert "The upstream gemini is not set up. To see what it would be asked: --upstream gemini" in plain
     assert "upstream: gemini   model: gemini-2.5-flash" in named
     assert "The upstream gemini is not set up: the gateway would not ask it." in named
 

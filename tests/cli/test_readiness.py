@@ -24,7 +24,7 @@ GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
 NO_KEY = {"KIRO_API_KEY": ""}
 NO_CLIENT = (
     "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's middleware "
-    "authenticates, or client.allow_anonymous to serve everybody"
+    "authenticates, or client.allow_anonymous to serve clients without a key"
 )
 NO_CREDENTIAL = "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command"
 
@@ -62,7 +62,7 @@ WRONG: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [
         {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": "gone.json", "KIRO_ASGI__KIRO__CREDENTIALS_COMMAND": "no-such-program"},
         (
             "kiro.credentials_file: gone.json: No such file or directory",
-            "kiro.credentials_command: there is no such program; see the PATH of the gateway's process",
+            "kiro.credentials_command: there is no such program; check the PATH of the gateway's process",
         ),
     ),
     ("alias", {"KIRO_ASGI__KIRO__MODEL_ALIASES": "a=b,a=c"}, ("kiro.model_aliases: a means two models",)),

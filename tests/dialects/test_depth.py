@@ -94,15 +94,15 @@ def test_depth_is_the_same_everywhere(dialect: Dialect, body: Callable[[Any], An
     assert (caught.value.status, caught.value.param) == (400, place)
 
 
-def test_the_way_to_what_is_too_deep_is_told() -> None:
+def test_the_path_to_what_is_too_deep_is_shown() -> None:
     """Past members that are not, and in a few steps."""
     value = {"a": [1, {"b": 2}], "x" * 99: [[], nested(JSON_DEPTH)]}
 
     with pytest.raises(RequestError) as caught:
         require_depth(value, "tools[0]", "schema")
 
-    way = f".{'x' * 40}[1]" + ".not" * 6
-    assert caught.value.message == f"tools[0]: schema nested deeper than {JSON_DEPTH} levels, on the way {way}…"
+    path = f".{'x' * 40}[1]" + ".not" * 6
+    assert caught.value.message == f"tools[0]: schema nested deeper than {JSON_DEPTH} levels, at {path}…"
 
 
 def test_parts_that_stand_in_many_places_are_looked_at_once_a_level() -> None:

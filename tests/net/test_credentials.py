@@ -745,7 +745,7 @@ async def _bug(*_: object) -> None:
         ({"fallback_credentials_files": ("missing.json",)}, "kiro.fallback_credentials_files: .*missing.json"),
         (
             {"credentials_command": "no-such-program-at-all x"},
-            "kiro.credentials_command: there is no such program; see the PATH of the gateway's process",
+            "kiro.credentials_command: there is no such program; check the PATH of the gateway's process",
         ),
         ({"credentials_command": "echo 'x"}, "kiro.credentials_command: No closing quotation"),
         ({}, "no Kiro credential: set KIRO_API_KEY"),

@@ -115,7 +115,7 @@ async def test_an_address_that_is_not_public_is_not_asked(addresses, make, host,
     host.serve("/a.png", PNG)
 
     assert await refused(make(permits=is_public), host.url()) == (
-        "it has an address that is not public, and only public ones are asked"
+        "one of its addresses is not public, and only public ones are fetched from"
     )
     assert host.asked == []
 

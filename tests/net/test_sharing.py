@@ -192,7 +192,7 @@ async def test_without_the_store_each_goes_on_alone(machines, caplog):
         assert (await gateway.get()).secret
         assert machines.bench.refreshes == renewals
         machines.bench.hands.turn(LIFE)
-    assert caplog.text.count("by each gateway for itself") == 1
+    assert caplog.text.count("each gateway renews tokens for itself") == 1
 
 
 @given(st.text(max_size=8), st.integers(0, 200), st.integers(1, 255))

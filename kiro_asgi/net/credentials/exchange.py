@@ -31,7 +31,7 @@ _MILLISECONDS: Final = 1e11
 """From here on a number of seconds would be in the year 5138; it counts milliseconds."""
 
 _LATEST: Final = 253_402_300_799.0
-"""The last second of the year 9999; what claims to last longer does not say when it ends."""
+"""The last second of the year 9999; a later time is not taken for an end."""
 
 _REFUSED: Final = 60.0
 """Seconds until a key that was refused is tried again."""
@@ -65,14 +65,14 @@ def token_of(answer: HttpResponse, name: str, url: str, now: float) -> Token:
 
 def _refusal(answer: HttpResponse, name: str) -> UpstreamError:
     status = answer.status
-    words = f"{name}: its exchange for a token was answered with status {status}"
+    message = f"{name}: its exchange for a token was answered with status {status}"
     if status == 429:
-        return UpstreamThrottled(words, code="credentials.throttled", retry_after=_wait(answer))
+        return UpstreamThrottled(message, code="credentials.throttled", retry_after=_wait(answer))
     if 400 <= status < 500 and status != 408:
-        return UpstreamDenied(words, code="credentials.key", retry_after=_REFUSED)
+        return UpstreamDenied(f"{message}; check the key", code="credentials.key", retry_after=_REFUSED)
     if status >= 500 or status == 408:
-        return UpstreamFault(words, code="credentials.fault", retry_after=_wait(answer))
-    return NotTheUpstream(words, code="credentials.foreign")
+        return UpstreamFault(message, code="credentials.fault", retry_after=_wait(answer))
+    return NotTheUpstream(message, code="credentials.foreign")
 
 
 def _wait(answer: HttpResponse) -> float | None:
@@ -89,7 +89,7 @@ def _object(body: bytes) -> Mapping[str, Any]:
 
 
 def _end(fields: Mapping[str, Any], now: float) -> float | None:
-    """When the token ends; a length counts more than a time, which is by somebody else's clock."""
+    """When the token ends; a duration counts before a time, which is by another machine's clock."""
     lasts = _number(fields.get("expires_in"))
     return now + lasts if lasts is not None and 0 < lasts <= _TEN_YEARS else _moment(fields.get("expires_at"))
 
@@ -118,7 +118,7 @@ def _number(value: Any) -> float | None:
 
 
 def _endpoint(fields: Mapping[str, Any], name: str, url: str) -> str:
-    """Where the token is used, if the answer says; never in the clear where the key was not presented so."""
+    """The address where the token is used, if the answer names it; never plain http where the key was sent by https."""
     endpoints = fields.get("endpoints")
     api = endpoints.get("api") if type(endpoints) is dict else None
     if api is None:

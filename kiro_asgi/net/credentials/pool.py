@@ -1,4 +1,4 @@
-"""The pool of an app's credentials: which one a request gets now."""
+"""The pool of an app's credentials, and the choice of one for a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Credentials:
             transport: Sends the requests that refresh tokens and exchange keys.
             clocks: Time and chance.
             cooldowns: How long a credential that is at fault is not used.
-            shared: What other gateways have renewed; ``None`` where there are no others.
+            shared: Renewals of other gateways; ``None`` where there are no others.
 
         Raises:
             ConfigError: No credential is set, or one that is set cannot be used; the message lists all of them.
@@ -67,7 +67,7 @@ class Credentials:
         return cls(states)
 
     async def get(self, model: str = "", *, exclude: Collection[Credential] = ()) -> Credential:
-        """Return the first that is not cooling down and not among *exclude*, refreshed if that is due.
+        """Return the first credential that is not cooling down and not among *exclude*, refreshed if that is due.
 
         Args:
             model: The model whose answer is wanted; empty for any other request.
@@ -137,7 +137,7 @@ class Credentials:
 
     @property
     def is_usable(self) -> bool:
-        """Whether one of them works, or may work without anybody's help; those that rest do."""
+        """Whether one of them works, or may work again without the operator, as one that cools down does."""
         return any(state.is_usable for state in self._states)
 
     @property
@@ -160,14 +160,14 @@ _Question = Callable[[Credential], UpstreamRequest]
 class Asker:
     """Sends small requests with a credential of the pool: for the models, what is left of a quota, a search.
 
-    A token that is refused is refreshed, once, as for an answer.  No failure starts a cooldown: those are decided by
-    what becomes of answers.
+    A token that is refused is refreshed, once, as for an answer.  No failure starts a cooldown: only failures of
+    answers do.
     """
 
     _transport: Transport
     _credentials: Credentials
     _fault: Callable[[int, Headers, bytes], KiroAsgiError]
-    """The error that a refusal stands for."""
+    """Makes the error of a refusal."""
 
     async def ask(
         self, question: _Question, *, patience: float, limit: int = FETCHED_BYTES, credential: Credential | None = None
@@ -212,7 +212,7 @@ class _PoolBuilder:
     problems: list[str] = field(init=False, factory=list)
 
     def states(self) -> Iterator[CredentialState]:
-        """In order of preference."""
+        """Open them in order of preference."""
         places, table, given = self._places, self._vendor.table, self._vendor.given
         if given is not None:
             yield self._state(given.source, credential=given)
@@ -244,7 +244,7 @@ class _PoolBuilder:
             self.problems.append(f"{setting}: {error}")
             return
         if not argv or shutil.which(argv[0]) is None:
-            self.problems.append(f"{setting}: there is no such program; see the PATH of the gateway's process")
+            self.problems.append(f"{setting}: there is no such program; check the PATH of the gateway's process")
             return
         source = CommandSource(setting, argv, self._vendor, self._clocks.wall)
         yield self._state(setting, refresher=self._refresher(source, None, None))

@@ -1,8 +1,8 @@
 """Refreshing a token so that it is never lost: by this process, by another one, or by a kill in the middle.
 
 The source is read again inside the lock, because another process may have refreshed the token meanwhile; a new token is
-saved in the source, durably, before it is used.  Gateways on other machines, which do not share the source, are told of
-it by `SharedRenewals`.
+saved in the source, durably, before it is used.  Gateways on other machines, which do not share the source, learn of it
+from `SharedRenewals`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class TokenRefresher:
     """The newest that is known; ``None`` before the source was first read."""
 
     _renewer: Renewer | None
-    """How a new token is asked for; ``None`` where the source gives a new one itself."""
+    """Makes the requests for a new token; ``None`` where the source gives a new one itself."""
 
     _transport: Transport
     _now: Callable[[], float]
     _shared: SharedRenewals | None = None
-    """What gateways with the same store have renewed; ``None`` where the store is this process's alone."""
+    """Renewals of all gateways with the same store; ``None`` where the store is this process's alone."""
 
     unsaved: bool = field(init=False, default=False)
     """Whether the newest token is in memory only, because it could not be written."""
@@ -113,7 +113,7 @@ class TokenRefresher:
                 self._save(before)
 
     async def _replace_once(self, shared: SharedRenewals, renewer: Renewer, known: Token, refused: str) -> None:
-        """Replace *known* by what it has become on another machine, or become its renewer for all of them."""
+        """Replace *known* by its renewal from another machine, or renew it for all machines."""
         while True:
             token = await shared.newest(known)
             if token is not known:
@@ -124,37 +124,37 @@ class TokenRefresher:
                 if await shared.newest(token) is token:
                     await self._replace(renewer, token, refused)
                     return
-            known = token  # somebody has renewed it between the look and the lock
+            known = token  # another gateway renewed it between the look and the lock
 
     async def _replace(self, renewer: Renewer, known: Token, refused: str) -> None:
         try:
             await self._refresh(renewer, known)
         except UpstreamDenied:
-            later = await self._newest()  # a program that does not use our lock may have been faster
+            later = await self._newest()  # a program that does not use our lock may have renewed it first
             if later is known:
                 raise
             if not self._is_usable(later, refused):
                 await self._refresh(renewer, later)
 
     async def _refresh(self, renewer: Renewer, token: Token) -> None:
-        """Have *token* renewed, save what came, and only then tell others of it."""
+        """Have *token* renewed, save the new one, and only then publish it to other gateways."""
         renewed = await self._ask(renewer, token)
         self._save(renewed)
         if self._shared is not None and token.refresh_token:
-            await self._shared.leave(token, renewed)
+            await self._shared.publish(token, renewed)
 
     async def _newest(self) -> Token:
         """Return the newest token: the source's, if that has changed since it was last read or written, else the known.
 
         A source that could be read before and cannot be read now counts as unchanged.
         """
-        # Who wrote a changed source has read ours before, so theirs is newer.
+        # The writer of a changed source had read our token before, so its token is newer.
         try:
             found = await self.source.read()
         except KiroAsgiError as error:
             if self.token is None or self._renewer is None:
                 raise
-            _log.warning("the token file cannot be read, the token in memory is used: %s", error.message)
+            _log.warning("the token file cannot be read, so the token in memory is used: %s", error.message)
             return self.token
         if self.token is None or _pair(found) != self._seen:
             self._hold(found)
@@ -176,7 +176,7 @@ class TokenRefresher:
             request = renewer.renewal(token)
             answer = await ask_sign_in(self._transport, request, patience=_TIMEOUT, reached_by=renewer.reached_by)
             body = answer.body
-            if answer.status != HTTPStatus.OK:  # which may quote what it refuses
+            if answer.status != HTTPStatus.OK:  # an error may quote the token that it refuses
                 body = Redactor.of(token.secrets).hide_in(body[:REFUSAL_BYTES])
             return renewer.renewed(token, answer.status, answer.headers, body, self._now())
         except UpstreamDenied as error:
@@ -190,8 +190,10 @@ class TokenRefresher:
             try:
                 self.source.write(token)
             except OSError as error:
-                words = error.strerror or error
-                _log.warning("the refreshed token is in memory only, %s cannot be written: %s", self.source.name, words)
+                reason = error.strerror or error
+                _log.warning(
+                    "the refreshed token is in memory only, %s cannot be written: %s", self.source.name, reason
+                )
                 self.unsaved = True
             else:
                 self._seen, self.unsaved = _pair(token), False
@@ -203,10 +205,10 @@ def _pair(token: Token | None) -> tuple[str, str]:
 
 
 _KIND: Final = "renewed-1"
-"""What is kept; the number is that of the layout, and part of what keys are made from."""
+"""Kind of the store's entries, with the version of their layout; keys are derived from it, too."""
 
 _TTL: Final = 30 * 86_400.0
-"""Seconds that a renewal is kept: a gateway that was away for longer, with the tokens of then, signs in again."""
+"""Seconds that a renewal is kept: a gateway that was down for longer, with old tokens, has to sign in again."""
 
 _NONCE_BYTES: Final = 16
 _MAC_BYTES: Final = 32
@@ -214,30 +216,30 @@ _MAC_BYTES: Final = 32
 
 @define(eq=False)
 class SharedRenewals:
-    """One renewal for gateways on several machines: who renews leaves the new tokens where the others look.
+    """One renewal for gateways on several machines: the one that renews publishes the new tokens in the store.
 
-    Gateways that share a store may have the same refresh token, each in a file of its own.  Who renews it holds the
-    store's lock of that refresh token, and leaves the new tokens under its hash.  Who comes later finds them, follows
-    the chain of renewals to its end, and asks the sign-in service for nothing.  While the store cannot be used each
-    goes on by itself.
+    Gateways that share a store may have the same refresh token, each in a file of its own.  The one that renews it
+    holds the store's lock of that refresh token, and publishes the new tokens under its hash.  A later one finds them,
+    follows the chain of renewals to its end, and sends the sign-in service no request.  While the store cannot be used,
+    each renews for itself.
 
-    What is left is encrypted with a key that is made from the refresh token that it replaces: only who has had that one
-    can read it, and whoever can read the store learns nothing.  Layout::
+    An entry is encrypted with a key that is derived from the refresh token that it replaces: only a gateway that had
+    that one can read it, and a reader of the store learns nothing.  Layout::
 
         nonce, 16 bytes | HMAC-SHA256 of nonce and ciphertext, 32 | ciphertext: JSON [access, refresh, end, profile]
     """
 
     _store: Store
     _is_missed: bool = field(init=False, default=False)
-    """Whether the store could not be used last."""
+    """Whether the last use of the store failed."""
 
     async def newest(self, token: Token) -> Token:
-        """What *token* has become, by the renewals of all gateways; *token* itself where nobody has renewed it."""
+        """The latest renewal of *token* by any gateway; *token* itself where none has renewed it."""
         for _ in range(RENEWALS_FOLLOWED):
-            left: bytes | None = None
+            sealed: bytes | None = None
             with self._without_store():
-                left = await self._store.get(_key(token))
-            found = None if left is None else _opened(token, left)
+                sealed = await self._store.get(_key(token))
+            found = None if sealed is None else _opened(token, sealed)
             if found is None or not _is_newer(found, token):
                 break
             token = found
@@ -245,24 +247,27 @@ class SharedRenewals:
 
     @asynccontextmanager
     async def exclusive(self, token: Token) -> AsyncIterator[None]:
-        """Keep the other gateways from renewing *token*.  One that dies meanwhile keeps them from it for a minute."""
+        """Keep the other gateways from renewing *token*.  One that dies meanwhile blocks them for a minute."""
         async with AsyncExitStack() as stack:
             with self._without_store():
                 await stack.enter_async_context(self._store.lock(_key(token)))
             yield
 
-    async def leave(self, old: Token, new: Token) -> None:
-        """Tell the other gateways that *old* has become *new*; inside `exclusive`, or they would not look in time."""
+    async def publish(self, old: Token, new: Token) -> None:
+        """Publish that *old* was replaced by *new*; inside `exclusive`, so that the others look only afterwards."""
         await self._store.set(_key(old), _sealed(old, new), _TTL)
 
     @contextmanager
     def _without_store(self) -> Iterator[None]:
-        """Go on after the block where the store cannot be used in it, and say so once."""
+        """Go on after the block where the store cannot be used in it, and log that once."""
         try:
             yield
         except StoreUnavailable as error:
             if not self._is_missed:
-                _log.warning("tokens are renewed by each gateway for itself, which may sign out others: %r", error)
+                _log.warning(
+                    "the store cannot be used, so each gateway renews tokens for itself, which may sign out others: %r",
+                    error,
+                )
             self._is_missed = True
         else:
             self._is_missed = False
@@ -273,7 +278,7 @@ def _key(token: Token) -> str:
 
 
 def _is_newer(found: Token, token: Token) -> bool:
-    """Whether *found* came later: a service that keeps its refresh token tells its access tokens by their ends."""
+    """Whether *found* came later; of access tokens with one refresh token, the one that expires later did."""
     return found.refresh_token != token.refresh_token or (found.expires_at or inf) > (token.expires_at or inf)
 
 
@@ -286,11 +291,11 @@ def _sealed(old: Token, new: Token) -> bytes:
 
 
 def _opened(old: Token, sealed: bytes) -> Token | None:
-    """What *old* has become; ``None`` where *sealed* is damaged, or was made with another refresh token."""
+    """The replacement of *old*; ``None`` where *sealed* is damaged, or was made with another refresh token."""
     nonce, mac = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES : _NONCE_BYTES + _MAC_BYTES]
     encrypted = sealed[_NONCE_BYTES + _MAC_BYTES :]
     if not hmac.compare_digest(mac, _mac(old, nonce, encrypted)):
-        _log.error("tokens that another gateway has renewed are damaged, and count as missing")
+        _log.error("the tokens that another gateway has stored are damaged, and are ignored")
         return None
     access, refresh, expires_at, profile = json.loads(_encrypted(old, nonce, encrypted))
     return evolve(old, access_token=access, refresh_token=refresh, expires_at=expires_at, profile_arn=profile)

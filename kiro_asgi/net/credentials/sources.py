@@ -97,7 +97,7 @@ class FileSource:
         return str(self.path)
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """The lock beside the file; none where nothing is written."""
+        """The lock next to the file; none where nothing is written."""
         return locked(self.path, _LOCK_TIMEOUT) if self.keeps else nullcontext()
 
     async def read(self) -> Token:
@@ -108,18 +108,18 @@ class FileSource:
         """Read the token at once, without an event loop.
 
         Raises:
-            UpstreamFault: Code ``credentials.unreadable``; the message says why, and quotes nothing.
+            UpstreamFault: Code ``credentials.unreadable``; the message gives the reason, and quotes nothing.
         """
         for attempt in range(1, _READS + 1):
             try:
                 return self._load()
             except OSError as error:
-                words = error.strerror or str(error)
+                reason = error.strerror or str(error)
                 break
             except KiroAsgiError as error:
-                words = error.message
+                reason = error.message
                 time.sleep(_READ_AGAIN if attempt < _READS else 0)
-        raise UpstreamFault(f"{self.path}: {words}", code="credentials.unreadable")
+        raise UpstreamFault(f"{self.path}: {reason}", code="credentials.unreadable")
 
     def write(self, token: Token) -> None:
         """Put *token* into the file or the store; `OSError` where that fails."""
@@ -199,8 +199,8 @@ class CommandSource(EphemeralSource):
             raise self._failure("printed no access token")
         return token
 
-    def _failure(self, words: str) -> UpstreamFault:
-        return UpstreamFault(f"{self.name}: the program {words}", code="credentials.command")
+    def _failure(self, what: str) -> UpstreamFault:
+        return UpstreamFault(f"{self.name}: the program {what}", code="credentials.command")
 
 
 async def _output(argv: tuple[str, ...]) -> bytes | None:
@@ -277,8 +277,8 @@ def exposed(path: Path) -> bool:
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file so that at any moment it is the old one or the new one, and the new one survives a power failure.
 
-    The new one has mode 0600 whatever the umask is and whatever the old one had.  Missing folders are made with mode
-    0700.
+    The new one has mode 0600 whatever the umask is and whatever mode the old one had.  Missing folders are made with
+    mode 0700.
 
     Raises:
         OSError: The file is what it was; also where *path* is a symbolic link, which is neither followed nor replaced.
@@ -301,9 +301,9 @@ def write_private(path: Path, data: bytes) -> None:
 async def locked(path: Path, patience: float) -> AsyncIterator[None]:
     """Hold the lock of *path*, among all who use this function, in any process of this machine.
 
-    The lock is held on ``<path>.lock``, which is left behind: to remove it would let two in.  Where that file cannot be
-    had, as in a folder that is read-only, there is no lock, and nobody who could write either; nor is there one where a
-    file system has none.  Drafts that a crash has left are removed.
+    The lock is held on ``<path>.lock``, which is left behind: removing it would let two processes in.  Where that file
+    cannot be made, as in a folder that is read-only, there is no lock, and no writer either; nor is there one where a
+    file system has no locks.  Drafts that a crash has left are removed.
 
     Raises:
         UpstreamTimeout: Another process has held it for longer than *patience* seconds.
@@ -334,7 +334,7 @@ def _lock_file(path: Path) -> Iterator[int | None]:
     try:
         descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
     except OSError as error:
-        _log.debug("no lock beside %s: %s", path, error.strerror)
+        _log.debug("no lock next to %s: %s", path, error.strerror)
         yield None
         return
     try:
@@ -345,7 +345,7 @@ def _lock_file(path: Path) -> Iterator[int | None]:
 
 async def _acquire(descriptor: int, path: Path, patience: float) -> None:
     with anyio.move_on_after(patience):
-        while not _try_lock(descriptor):  # noqa: ASYNC110 - nothing tells when another process lets go
+        while not _try_lock(descriptor):  # noqa: ASYNC110 - no event reports that another process lets go
             await anyio.sleep(_POLL)
         return
     raise UpstreamTimeout(
@@ -360,7 +360,7 @@ def _try_lock(descriptor: int) -> bool:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # what Windows says of the same
+    except (BlockingIOError, PermissionError):  # Windows raises the latter for a lock that is held
         return False
     except OSError as error:
         _log.debug("this file system has no locks: %s", error.strerror)

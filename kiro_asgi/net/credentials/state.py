@@ -85,7 +85,7 @@ class CredentialState:
     """One credential of an app: its token, its refreshes, its cooldowns.  Starts with its source's token, if any."""
 
     name: str
-    """The source, as every `Credential` made here names it."""
+    """The source's name, which every `Credential` made here carries."""
 
     _vendor: Presenter
     _transport: Transport
@@ -124,7 +124,7 @@ class CredentialState:
             model: The model that it is used for; empty for anything but answers.
 
         Raises:
-            KiroAsgiError: It cools down, or there is no valid token; `retry_after` says when to try again.
+            KiroAsgiError: It cools down, or there is no valid token; `retry_after` is the time to the next try.
         """
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
@@ -152,7 +152,7 @@ class CredentialState:
         with _wait_limit(self.name):
             async with self._lock.here():
                 await self._refresh_flight.join()
-                if self._secret == refused.secret:
+                if self._secret == refused.secret:  # otherwise it was replaced meanwhile, and needs no request
                     now = self._clocks.steady()
                     if now < self._retry_at:
                         raise self._unavailable()
@@ -282,7 +282,7 @@ class CredentialState:
         left = inf if token.expires_at is None else token.expires_at - self._clocks.wall()
         self._adopt(token, min(self._margin, left / 2))
         self._failure, self._failures, self._retry_at = None, 0, -inf
-        self._profile_at = -inf  # a service that refused the old token may tell its profile to the new one
+        self._profile_at = -inf  # a service that refused the old token may list profiles for the new one
 
     def _adopt(self, token: Token, ahead: float) -> None:
         """Use *token* from now on."""
@@ -348,7 +348,7 @@ BARRED: Final = (UpstreamSuspicious, UpstreamSuspended)
 
 @define
 class Cooldown:
-    """How long a credential, or one model of it, is not used after it was at fault, and who may try meanwhile.
+    """How long a credential, or one model of it, is not used after it was at fault, and the probes meanwhile.
 
     =====================================  =============================================  =============================
     fault                                  cools down for                                 meanwhile
@@ -359,7 +359,7 @@ class Cooldown:
     =====================================  =============================================  =============================
 
     So none of them closes a gateway that has no other credential, and only the last one runs to its end in any case:
-    further requests are what turns suspicion into a suspension.  An answer ends every other cooldown.  Nothing here
+    further requests turn suspicion into a suspension.  An answer ends every other cooldown.  Nothing here
     performs anything or reads a clock: all times are seconds of one steady clock.
     """
 
@@ -376,7 +376,7 @@ class Cooldown:
 
     _probing: bool = field(init=False, default=False)
     _refusals: int = field(init=False, default=0)
-    """In a row."""
+    """Refusals in a row."""
 
     def left(self, now: float) -> float:
         """Seconds until the next request may go out; 0 where there is no cooldown."""
@@ -412,7 +412,7 @@ class Cooldown:
         self._probing = False
 
     def succeed(self, began: float) -> None:
-        """Note that a request was accepted that began at that time; one from before the fault says nothing."""
+        """Note that a request was accepted that began at that time; one from before the fault proves nothing."""
         if began >= self._since and not isinstance(self.fault, BARRED):
             self._refusals, self._until, self._probe_at = 0, -inf, inf
 

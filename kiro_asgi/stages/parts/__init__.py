@@ -1,1 +1,1 @@
-"""The parts of which stages are made: parsers and verdicts, each to be fed by hand; none is a stage."""
+"""Parts of stages: parsers and verdicts, none of them a stage itself."""

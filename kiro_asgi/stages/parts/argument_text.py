@@ -1,11 +1,11 @@
-"""The JSON text of a call's arguments: read, mended where it is lexically beyond doubt what was meant, or known as cut.
+"""The JSON text of a call's arguments: read, mended where it is lexically beyond doubt what was meant, or found cut.
 
 ======================  =============================================================================================
 name                    what is mended
 ======================  =============================================================================================
 ``control_characters``  A control character inside a string that stands for itself gets its escape, ``\\n`` or the like.
-``trailing_commas``     A comma behind the last member of an object, or the last item of an array, goes.
-``byte_order_mark``     A byte order mark before or behind the text goes.
+``trailing_commas``     A comma after the last member of an object, or the last item of an array, is removed.
+``byte_order_mark``     A byte order mark before or after the text is removed.
 ======================  =============================================================================================
 
 Nothing else is: of single quotes, missing quotes or words without any, more than one reading is possible.
@@ -97,7 +97,7 @@ def _read(text: str, mended: tuple[str, ...]) -> Arguments:
 
 
 def _has_mark(text: str) -> bool:
-    """Whether there is a byte order mark around the value, which our own parser forgives."""
+    """Whether there is a byte order mark around the value, which our own parser accepts."""
     bare = text.strip(_BLANK)
     return bare.startswith(_BOM) or bare.endswith(_BOM)
 
@@ -164,8 +164,8 @@ def truncation_info(call_id: str, name: str, raw: str, *, reason: str = "") -> T
         reason: Why it cannot be delivered, where that is not a matter of its text.
     """
     data = _utf8(raw)
-    said = reason or _reason(raw.strip()) or ("malformed JSON" if raw.strip() else "no arguments arrived")
-    return TruncationInfo(call_id, name, said, len(data), sha256(data).hexdigest())
+    reason = reason or _reason(raw.strip()) or ("malformed JSON" if raw.strip() else "no arguments arrived")
+    return TruncationInfo(call_id, name, reason, len(data), sha256(data).hexdigest())
 
 
 def malformed_call(call_id: str, name: str, raw: str, *, reason: str) -> MalformedCall:
@@ -181,8 +181,8 @@ def is_cut(raw: str, *, stopped: bool) -> bool:
 
     Args:
         raw: What arrived.
-        stopped: Whether the upstream called the arguments complete.  It does so where it cut them, too, but a word
-            alone that it calls complete has no end to miss.
+        stopped: Whether the upstream called the arguments complete.  It does so where it cut them, too, but a bare
+            word that it calls complete has no closing bracket to miss.
     """
     text = _mended_text(raw)
     match extent(text):

@@ -1,4 +1,4 @@
-"""Telling code from prose in Markdown that is still being written."""
+"""Separating code from prose in Markdown that is still being written."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class CodeTracker:
 
     def _in_fence(self, mark: str, length: int, leading: bool) -> None:
         if self._opening:
-            if mark == self._fence == "`":  # no fence after all: its first line must not hold another back-tick
+            if mark == self._fence == "`":  # no fence: CommonMark allows no back-tick on the line that opens one
                 self._span = 0 if length == self._fence_length else self._fence_length
                 self._fence, self._opening = "", False
         else:

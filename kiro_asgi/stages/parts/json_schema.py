@@ -2,19 +2,19 @@
 
 Schema and value are both foreign, and together they can demand any amount of work: definitions that double, lists
 compared with lists, regular expressions.  So each keyword, and each member that a keyword looks at, is a step, and
-whoever asks says how many there may be; nothing that costs more than a step per member is done in one go.  What a
-reference leads to is looked at once for each value.  Nothing recurses.
+the caller limits their number; nothing that costs more than a step per member is done in one go.  The target of a
+reference is looked at once for each value.  Nothing recurses.
 
 The verdict has three values.  What is not decided here is never taken for a mismatch, nor for a match:
 
 - regular expressions (``pattern``, ``patternProperties``) are never run, as one may take for ever;
 - references lead only within the document, and not through a schema with an ``$id`` of its own;
 - ``unevaluatedProperties``, ``unevaluatedItems`` and ``$dynamicRef`` are not followed, and a keyword with a value that
-  its definition does not allow says nothing.
+  its definition does not allow is ignored.
 
 First come the assertions, which look at a value itself and need no further schema for their verdict; then the check,
-which follows schemas into schemas.  A format is read as leniently as clients read it that make a type of their own of
-it: a time needs no zone.  Of every other format nothing is asked, as the standard has it.
+which follows schemas into schemas.  A format is read as leniently as by clients that parse it into a type of their
+own: a time needs no zone.  Unknown formats always match, as the standard has it.
 
 Source: https://json-schema.org/draft/2020-12/json-schema-validation
 """
@@ -55,19 +55,19 @@ class Open(Enum):
 
 @frozen
 class Match:
-    """The value is as the schema says."""
+    """The value matches the schema."""
 
 
 @frozen
 class Undecided:
-    """Whether it is cannot be told, or not at this price."""
+    """Whether the value matches is not known, or not within the budget."""
 
     why: Open
 
 
 @frozen
 class Mismatch:
-    """The value is not as the schema says."""
+    """The value does not match the schema."""
 
     _steps: Steps = field(repr=False)
 
@@ -86,7 +86,7 @@ Verdict = Match | Mismatch | Undecided
 MATCH: Final = Match()
 
 Steps = tuple[str | int, "Steps"] | None
-"""A way into a value, outermost step first."""
+"""A path into a value, outermost step first."""
 
 HERE: Final = Mismatch(None)
 OPEN: Final = MappingProxyType({why: Undecided(why) for why in Open})
@@ -96,7 +96,7 @@ _WORD: Final = 8
 """Bits of a number, or characters to be read, that are as much work as a step."""
 
 _DIVISION: Final = 32
-"""Steps that a division of decimal numbers is worth."""
+"""Steps that a division of decimal numbers costs."""
 
 _ECHO: Final = 60
 """Characters of a name in a place."""
@@ -183,7 +183,7 @@ class Comparison:
 
 
 def common(check: Comparison, properties: Mapping[str, Any], value: Any) -> list[str]:
-    """Names that both have, at the price of the shorter."""
+    """Names that both have, in as many steps as the shorter has names."""
     if not isinstance(value, dict):
         return []
     shorter, longer = (value, properties) if len(value) < len(properties) else (properties, value)
@@ -297,7 +297,7 @@ def _dependent(check: Comparison, wanted: Any, value: Any) -> Verdict:
 def _limit(
     applies: Callable[[Any], bool], fits: Callable[[Any, Any], bool], allowed: Callable[[Any], bool]
 ) -> _Assertion:
-    """A keyword that compares a value of some type with a number."""
+    """Make the assertion of a keyword that compares a value of some type with a number."""
 
     def assertion(_: Comparison, wanted: Any, value: Any) -> Verdict:
         if not allowed(wanted):
@@ -308,7 +308,7 @@ def _limit(
 
 
 def _sizes(kind: type) -> tuple[_Assertion, _Assertion]:
-    """At least, and at most, so many members or characters."""
+    """Make the assertions on the least and the greatest number of members or characters."""
 
     def is_kind(value: Any) -> bool:
         return isinstance(value, kind)
@@ -323,7 +323,7 @@ _MIN_LENGTH, _MAX_LENGTH = _sizes(str)
 _MIN_ITEMS, _MAX_ITEMS = _sizes(list)
 _MIN_PROPERTIES, _MAX_PROPERTIES = _sizes(dict)
 
-_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+_PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
     {
         "date-time": datetime.fromisoformat,
         "date": date.fromisoformat,
@@ -333,16 +333,16 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
         "ipv6": IPv6Address,
     }
 )
-"""Format to what reads it, or raises `ValueError`."""
+"""Format to its parser, which raises `ValueError`."""
 
 
 def _has_format(text: str, name: str) -> bool:
-    """Whether *text* is in the format *name*, at a price in proportion to its length; true of unknown formats."""
-    reader = _READERS.get(name)
-    if reader is None:
+    """Whether *text* is in the format *name*, in time proportional to its length; true of unknown formats."""
+    parse = _PARSERS.get(name)
+    if parse is None:
         return True
     try:
-        reader(text.upper())
+        parse(text.upper())
     except ValueError:
         return False
     return True
@@ -381,10 +381,10 @@ _NOWHERE: Final = object()
 
 
 def check(schema: Any, value: Any, *, steps: int = VALIDATION_STEPS) -> Verdict:
-    """Whether *value* is as *schema* says.
+    """Check *value* against *schema*.
 
     Args:
-        schema: A JSON Schema, draft 2020-12, as it came.
+        schema: A JSON Schema, draft 2020-12, unchecked.
         value: A JSON value; no object or array stands in it twice.
         steps: Most keywords and members to look at.
     """
@@ -425,7 +425,7 @@ class _Check(Comparison):
         return verdict  # type: ignore[return-value] # nothing waits, so it is there
 
     def _asserted(self, schema: Any, value: Any, waiting: list[_Evaluation]) -> Verdict | None:
-        """The verdict, where no schema within *schema* has a say; else ``None``, and what will find it waits."""
+        """The verdict, where it depends on no schema within *schema*; else ``None``: its evaluation is in *waiting*."""
         if type(schema) is bool:
             self.spend()
             return MATCH if schema else HERE
@@ -562,7 +562,7 @@ def _properties(check: _Check, wanted: Any, value: Any, _: Mapping[str, Any]) ->
 
 
 def _more_properties(check: _Check, wanted: Any, value: Any, schema: Mapping[str, Any]) -> _Evaluation:
-    """All that is not named; whether a pattern speaks of it is not known where there are patterns."""
+    """Check all members that are not declared; which of them a pattern covers is not known."""
     declared = schema.get("properties", {})
     if not isinstance(value, dict) or not isinstance(declared, Mapping):
         return MATCH
@@ -588,7 +588,7 @@ def _dependent_schemas(check: _Check, wanted: Any, value: Any, _: Mapping[str, A
 
 
 def _items(check: _Check, wanted: Any, value: Any, schema: Mapping[str, Any]) -> _Evaluation:
-    """All behind those that have schemas of their own; a list is how earlier drafts wrote these."""
+    """Check all items after those with schemas of their own; a list is the form of earlier drafts for these."""
     if type(wanted) is list:
         return MALFORMED
     if not isinstance(value, list):

@@ -87,7 +87,7 @@ class OpenCall:
             self.name = name
 
     def release(self) -> None:
-        """Give back the room of the name and the arguments: they are kept no longer, or by somebody else."""
+        """Give back the room of the name and the arguments: they are kept no longer, or their new keeper pays."""
         self._budget.give_back(self._room)
         self._room = 0
 
@@ -113,7 +113,7 @@ class OpenCall:
         """The verdict, now that nothing more will come.
 
         Args:
-            stopped: Whether the upstream said that the call is complete.  Only then do absent arguments mean "none".
+            stopped: Whether the upstream reported the call as complete.  Only then do absent arguments mean "none".
             mendings: What may be mended.
         """
         text = self.text
@@ -137,7 +137,7 @@ class OpenCall:
         return ToolCallMalformed(malformed_call(self.call_id, self.name, self.text, reason=reason))
 
     def cut(self, reason: str = "") -> ToolCallCut:
-        """Give the call up; without a *reason*, its text is asked for one."""
+        """Give the call up; without a *reason*, one is found from its text."""
         return ToolCallCut(truncation_info(self.call_id, self.name, self.text, reason=reason))
 
 
@@ -175,7 +175,7 @@ class OpenCalls(Generic[Call]):
         return f"{self.id_stem}_{self._given_ids}"
 
     def open(self, call_id: str) -> Call:
-        """A new call.  The room for it is never given back: that it was there is remembered in many places.
+        """Open a new call.  The room for it is never given back, since its id is remembered in many places.
 
         Raises:
             AnswerTooLarge: There is no room for it.
@@ -185,7 +185,7 @@ class OpenCalls(Generic[Call]):
         return call
 
     def reopen(self, call: Call) -> None:
-        """*call* once more, from the beginning."""
+        """Open *call* once more, from the beginning."""
         call.restart()
         self.by_id[call.call_id] = self._latest = call
 
@@ -230,7 +230,7 @@ class ToolCallAccumulator:
     """
 
     budget: AnswerBudget = field(factory=AnswerBudget)
-    """Of the answer."""
+    """The answer's."""
 
     _calls: OpenCalls[OpenCall] = field(init=False)
 
@@ -261,7 +261,7 @@ class ToolCallAccumulator:
 
 
 def deduplicate_tool_calls(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """One call an id, that with the most complete arguments, and of calls with equal name and arguments the first.
+    """Keep one call an id, with the most complete arguments, and of calls with equal name and arguments the first.
 
     The order is that of first appearance.  Calls without an id are only compared by name and arguments.
     """

@@ -211,10 +211,10 @@ class Connection:
         )
         frame = None
         # Until there is a request, no answer reports an interruption; so this is set before one can end the wait.
-        self._call.tell = self._restart
+        self._call.break_off = self._restart
         with self._patience:
             frame = None if self._retired else await requests.receive()
-        self._call.tell = None
+        self._call.break_off = None
         return frame
 
     def _retire(self) -> None:
