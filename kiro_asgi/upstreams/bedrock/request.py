@@ -28,7 +28,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
-from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sayable
+from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sendable
 from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
@@ -36,7 +36,7 @@ from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_i
 from kiro_asgi.wire.json import dumps
 
 _DEFAULT_EFFORT: Final = "medium"
-"""Of who wants thinking and says no more."""
+"""Level of a request for thinking that names none."""
 
 _INFERENCE: Final = (
     ("maxTokens", "max_tokens"),
@@ -53,11 +53,11 @@ def _claude_options(
     """Length, thinking and sampling of Claude.
 
     Args:
-        prompt: What is asked.
-        model: Of whom, as `kiro_asgi.upstreams.bedrock.claude.known` has it.
+        prompt: The request.
+        model: The model that is asked, as `kiro_asgi.upstreams.bedrock.claude.known` has it.
         resumed: Whether the model is in the middle of a turn that does not begin with thinking.
         betas: The operator's.
-        notes: What was adapted.
+        notes: Gets the rules that applied.
     """
     fields = claude.fields(prompt, model, resumed, notes)
     inference = {ours: fields.pop(theirs) for ours, theirs in _INFERENCE if theirs in fields}
@@ -131,10 +131,10 @@ TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 
 GO_ON: Final = "Continue."
-"""What a user says who says nothing."""
+"""Text of a user's turn that has to be there, and has none."""
 
 PAUSE: Final = "."
-"""What an assistant says between results and what the user says beside them, where a family wants them apart."""
+"""Text of the assistant's turn between results and the user's other parts, where a family wants these apart."""
 
 MOST_POINTS: Final = 4
 """Cache points of one request."""
@@ -142,7 +142,7 @@ MOST_POINTS: Final = 4
 
 @frozen(kw_only=True)
 class ConverseOptions:
-    """What the operator says about requests."""
+    """Options of rendering that are the operator's, or follow from earlier errors."""
 
     replay_thinking: bool = True
     betas: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class ConverseOptions:
 
 @frozen
 class Body:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     document: dict[str, Any]
     names: WireNames
@@ -182,7 +182,7 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     names = WireNames(TOOL_NAME, 64, "tools.renamed", notes)
     drafts = _conversation(prompt, model, peculiar, options, notes)
     form = _form(prompt, peculiar, options, notes)
-    system = [*_system(prompt, peculiar, notes, told=form is None)]
+    system = [*_system(prompt, peculiar, notes, with_schema=form is None)]
     if system and not peculiar.system:
         notes.applies("system.told", prompt.system_place)
         drafts[0].parts[:0] = [Text(block["text"]) for block in system if "text" in block]
@@ -205,15 +205,15 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     ]
     if prompt.cache and "messages" in peculiar.cached:
         messages[-1]["content"].append(cache_point(prompt.cache))
-    whole = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
-    fields = {"messages": messages, **{name: value for name, value in whole.items() if value}}
+    optional = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
+    fields = {"messages": messages, **{name: value for name, value in optional.items() if value}}
     _bound(fields, notes)
     streamed = peculiar.streams_calls or not config
     return Body(fields, names, notes, streamed, formed=form is not None and form.exact)
 
 
 def _form(prompt: Prompt, peculiar: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:
-    """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
+    """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
     if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.adaptations):
         return None
     return claude.compiled(prompt.schema, notes)
@@ -232,7 +232,7 @@ def _conversation(
 ) -> list[Draft]:
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
-    turns = sayable(prompt, model, peculiar, notes, replay=options.replay_thinking)
+    turns = sendable(prompt, model, peculiar, notes, replay=options.replay_thinking)
     drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, peculiar, notes)), notes)
     if not peculiar.mixed:
         drafts = [*_apart(drafts, notes)]
@@ -283,28 +283,28 @@ def _is_resumed(drafts: list[Draft]) -> bool:
 
 
 def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
-    """The last word is the user's, or an assistant's that the model goes on from."""
+    """Let the last turn be the user's, or an assistant's that the model goes on from."""
     last = drafts[-1]
     if last.role is Role.USER:
         return drafts
-    said = last.parts[-1]
-    if not prefilled or type(said) is not Text:
+    final = last.parts[-1]
+    if not prefilled or type(final) is not Text:
         notes.applies("turns.prefill", last.place)
         return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
-    if said.text != said.text.rstrip():
+    if final.text != final.text.rstrip():
         notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(said.text.rstrip(), said.cache)
+        last.parts[-1] = Text(final.text.rstrip(), final.cache)
     return drafts
 
 
-def _system(prompt: Prompt, peculiar: Family, notes: Notes, *, told: bool) -> Iterator[dict[str, Any]]:
+def _system(prompt: Prompt, peculiar: Family, notes: Notes, *, with_schema: bool) -> Iterator[dict[str, Any]]:
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
             yield {"text": text}
             mark = prompt.system_marks.get(index, "")
             if mark and "system" in peculiar.cached:
                 yield cache_point(mark)
-    if prompt.schema is not None and told:
+    if prompt.schema is not None and with_schema:
         notes.applies("output.schema_instruction")
         yield {"text": "\n\n".join(schema_instructions(prompt.schema))}
 
@@ -315,7 +315,7 @@ def _tools(
     """Specifications of the tools to define: each name once, and those that history calls where none is offered.
 
     Raises:
-        RequestError: A tool must be called that is not there.
+        RequestError: The choice names a tool that is not there.
     """
     first: dict[str, Tool] = {}
     for tool in prompt.tools:
@@ -375,7 +375,7 @@ def _tool_config(
 
 
 def _messages_choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
-    """What Converse has no word for, in words of the Messages API: no call at all, or no two at once."""
+    """The choices that Converse lacks, as the Messages API writes them: no call at all, or no two at once."""
     wanted = prompt.tool_choice
     if not prompt.tools or wanted.mode is ToolChoiceMode.NONE:
         return {"type": "none"}
@@ -391,7 +391,7 @@ def _messages_choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
 
 
 def _bound(fields: Mapping[str, Any], notes: Notes) -> None:
-    """Take the first cache points out where there are too many: a later one stands for more of the prompt."""
+    """Remove the first cache points where there are too many: a later one covers more of the prompt."""
     lists = [fields.get("toolConfig", {}).get("tools", []), fields.get("system", [])]
     lists += [message["content"] for message in fields["messages"]]
     too_many = sum("cachePoint" in block for blocks in lists for block in blocks) - MOST_POINTS
