@@ -142,7 +142,7 @@ class MessagesForwarding:
     tagged: bool = field(init=False, default=False)
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule has something to do for *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
+        """Whether a rule changes requests with *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
         peculiar = listed_family(model)
         sampled = peculiar.sampled and self._endpoint.version < LAST_SAMPLED
         return (
