@@ -49,7 +49,7 @@ class Renewer(Protocol):
         """Ask for a new token.
 
         Raises:
-            UpstreamDenied: Nobody can be asked; signing in again helps.
+            UpstreamDenied: The token lacks a part that renewal needs; signing in again helps.
         """
         ...
 
@@ -108,7 +108,7 @@ class Vendor(Presenter, Renewer, Protocol):
 
 
 class TokenPlaces(Protocol):
-    """The settings that say where tokens are."""
+    """The settings that name the places of tokens."""
 
     @property
     def credentials_file(self) -> str:

@@ -188,7 +188,7 @@ class ModelCard:
     """JSON Schema of the upstream's free request fields for this model."""
 
     schemas: bool | None = None
-    """Whether the service can hold the model's answers to a JSON Schema; ``None`` where it does not say."""
+    """Whether the service can hold the model's answers to a JSON Schema; ``None`` where it is not known."""
 
     thinking: frozenset[ThinkingForm] | None = None
     """How it can be asked to think; empty: not at all.  ``None`` where only its name shows it."""
@@ -219,13 +219,13 @@ class Traits:
     """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
 
     cites: bool = False
-    """Whether answers may say on which places of the request's documents they rest."""
+    """Whether answers may cite the places of the request's documents on which they rest."""
 
     verbose: bool = False
-    """Whether requests can say how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
+    """Whether requests can set how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
 
     phases: bool = False
-    """Whether requests can say which earlier texts were commentary (`kiro_asgi.model.prompt.Text.phase`)."""
+    """Whether requests can mark earlier texts as commentary (`kiro_asgi.model.prompt.Text.phase`)."""
 
     learns: bool = False
     """Whether what `Upstream.adapt_after_error` found out holds for every request to the same model."""
@@ -340,7 +340,7 @@ class Upstream(Protocol):
         ...
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """Sizes and counts of what was rendered, for a log line: never a word of its text."""
+        """Sizes and counts of what was rendered, for a log line: none of its texts."""
         ...
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:

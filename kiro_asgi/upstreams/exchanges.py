@@ -77,7 +77,7 @@ class Draft:
 
 
 def exchanges(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft]:
-    """The turns in strict order; none is empty, whoever begins or ends.
+    """The turns in strict order; none is empty; either side may begin and end.
 
     Args:
         turns: In the client's order.

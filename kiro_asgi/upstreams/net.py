@@ -59,7 +59,7 @@ def key_life(key: str) -> str:
 
 
 def _end_of(key: str) -> float | None:
-    """When *key* ends, in seconds since the epoch; ``None`` where it does not say."""
+    """When *key* ends, in seconds since the epoch; ``None`` where it does not show it."""
     begins, _, encoded = key.rpartition("-")
     if begins != _SHORT_TERM:
         return None

@@ -33,7 +33,7 @@ def is_base64(data: str) -> bool:
 
 
 def plain_base64(data: str) -> str:
-    """*data* in the one form that every decoder reads; empty where it is no base64."""
+    """*data* in the one form that every decoder reads; empty where it is not base64."""
     standard = "".join(data.split()).translate(_URL_SAFE).rstrip("=")
     standard += "=" * (-len(standard) % 4)
     return standard if is_base64(standard) else ""

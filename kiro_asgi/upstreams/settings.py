@@ -164,7 +164,7 @@ class Quota(Protocol):
         ...
 
     def reset(self, body: bytes) -> float | None:
-        """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not say."""
+        """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not name it."""
         ...
 
 

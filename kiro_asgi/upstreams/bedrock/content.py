@@ -95,7 +95,7 @@ def _is_blank(part: Part, place: str, notes: Notes) -> bool:
 
 
 def _is_own(part: ThinkingPart, model: ModelCard, family: Family, place: str, notes: Notes, *, replay: bool) -> bool:
-    """Whether *model* has signed *part*, or takes thinking that nobody has."""
+    """Whether *model* has signed *part*, or takes unsigned thinking."""
     if not replay:
         return not notes.applies("thinking.dropped", place)
     seal = part.redacted or part.signature

@@ -65,7 +65,7 @@ class Family:
     """Media that results of tools may hold, as well as text."""
 
     status: bool = True
-    """Whether results of tools may say that they are errors."""
+    """Whether results of tools may be marked as errors."""
 
     cached: frozenset[str] = frozenset()
     """Where cache points may stand: ``system``, ``tools``, ``messages``."""

@@ -30,7 +30,7 @@ _OWN: Final[tuple[Rule, ...]] = (
         _FORM,
         "content",
     ),
-    Rule("results.nothing", "A blank result becomes a text that says so.", _NONE, "content"),
+    Rule("results.nothing", "A blank result gets a text that there was no output.", _NONE, "content"),
     Rule(
         "results.status_told",
         "For a family without failed results, a text before the result marks it.",

@@ -221,18 +221,18 @@ class Node:
             self._malformed()
 
     def _state(self, keyword: str, value: Any) -> None:
-        fits, words = DESCRIBED[keyword]
+        fits, template = DESCRIBED[keyword]
         if not fits(value):
             self._malformed()
         elif value is not False:
-            self._add_constraint(words.format(value if type(value) is str else dumps(value).decode()))
+            self._add_constraint(template.format(value if type(value) is str else dumps(value).decode()))
 
-    def _add_constraint(self, words: str) -> None:
-        if len(words) > MAX_CONSTRAINT:
+    def _add_constraint(self, text: str) -> None:
+        if len(text) > MAX_CONSTRAINT:
             self._notes.applies("schema.keywords", self._place)
             return
         self._notes.applies("schema.told", self._place)
-        self._constraints.append(words)
+        self._constraints.append(text)
 
     def _format(self, value: Any) -> None:
         if type(value) is not str:
@@ -322,13 +322,13 @@ class Node:
         if properties:
             self._out["properties"] = properties
 
-    def _describe(self, words: str) -> None:
+    def _describe(self, text: str) -> None:
         """Add the description of a schema that becomes part of this one."""
         own = self._flat.get("description")
-        if words and type(own) is str:
-            self._flat["description"] = self._out["description"] = f"{own}\n{words}" if words not in own else own
-        elif words:
-            self._out["description"] = words
+        if text and type(own) is str:
+            self._flat["description"] = self._out["description"] = f"{own}\n{text}" if text not in own else own
+        elif text:
+            self._out["description"] = text
 
     def _finish(self) -> None:
         out = self._out

@@ -314,10 +314,10 @@ def _modern(node: Mapping[str, Any]) -> Schema:
 
 def _write(node: Schema, out: Schema, place: str, notes: Notes) -> Iterator[Part]:
     """Write *node* but for the schemas within it, which are returned."""
-    dropped: Schema = {}
+    described: Schema = {}
     for keyword, value in node.items():
         if "$ref" in node and not (keyword in _BESIDE_REFERENCES or keyword.startswith("$")):
-            dropped[keyword] = value  # the service takes nothing beside a reference
+            described[keyword] = value  # the service takes nothing beside a reference
         elif (parts := _within(keyword, value, out, place)) is not None:
             yield from parts
         elif keyword == "type" and (names := _types(value)):
@@ -325,10 +325,10 @@ def _write(node: Schema, out: Schema, place: str, notes: Notes) -> Iterator[Part
         elif keyword in _COPIED and _COPIED[keyword](value):
             out[keyword] = value
         elif keyword not in SILENT:
-            dropped[keyword] = value
-    if dropped:
+            described[keyword] = value
+    if described:
         notes.applies("output.schema_keywords", place)
-        if len(text := dumps(dropped).decode()) <= MAX_CONSTRAINT:
+        if len(text := dumps(described).decode()) <= MAX_CONSTRAINT:
             out["description"] = f"{out.get('description', '')} {text}".lstrip()
     if "$ref" in out and not _BESIDE_REFERENCES.isdisjoint(out):
         out["anyOf"] = [{"$ref": out.pop("$ref")}]

@@ -134,7 +134,7 @@ _NOT_SEALED: Final = re.compile(r"\bencrypted content is not supported\b", re.I)
 
 
 def responses_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: Iterable[str]) -> str:
-    """The field, or part, that *error*, the answer to *document*, blames; empty where there is none, or it was tried."""
+    """The field, or part, that *error*, the answer to *document*, blames; empty for none, or for one that was tried."""
     if not isinstance(error, UpstreamRejected):
         return ""
     return next((name for name in _blamed(error.message, document) if name not in without), "")

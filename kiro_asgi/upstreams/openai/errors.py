@@ -115,8 +115,8 @@ TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
 """``type`` to its meaning, and the code where none is given."""
 
 SIZES: Final[Mapping[int, Meaning]] = MappingProxyType({413: (ContextTooLong, "context_length_exceeded")})
-"""Statuses that mean more than any code: Groq sends 413 with the code of a rate limit for a request that has more tokens
-than it may have in a minute, and that is never answered, however often it is repeated."""
+"""Statuses that mean more than any code: Groq sends 413 with the code of a rate limit for a request of more tokens than
+it may have in a minute, and that is never answered, however often it is repeated."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {

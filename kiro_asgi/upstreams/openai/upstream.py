@@ -131,7 +131,7 @@ class OpenAIServer(DirectUpstream):
 
 @frozen
 class ResponsesForwarding:
-    """Sends a client's own request on.  Nothing is stored at the service: what it could look up is sent along, sealed."""
+    """Sends a client's own request on.  Nothing is stored at the service: all of it is sent along, sealed."""
 
     upstream: ResponsesUpstream
     dialect = "openai_responses"
@@ -287,10 +287,10 @@ class OpenAIUpstream(OpenAIServer):
     """Asks by Chat Completions; holds no state and no secret."""
 
     thinking_tags: tuple[str, ...] = ()
-    """Names of the tags between which the server lets models think in the text; empty where it tells thinking apart."""
+    """Names of the tags between which the server lets models think in the text; empty where it sends it apart."""
 
     max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
-    """Name of the field for the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` for older servers."""
+    """Name of the field for the answer's greatest length: ``max_completion_tokens``, or the older ``max_tokens``."""
 
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
     """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
