@@ -90,7 +90,7 @@ class DirectUpstream:
 
     @property
     def traits(self) -> Traits:
-        """Its peculiarities: none."""
+        """Properties that differ between upstreams: the defaults."""
         return Traits()
 
     @property

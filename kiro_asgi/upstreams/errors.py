@@ -48,6 +48,7 @@ def report_of(body: bytes) -> Mapping[str, Any]:
 
 def clean(text: str) -> str:
     """*text* fit for a log line or an error body: one line, short, without secrets."""
+    # Redacted before it is cut to its final length: a part of a secret may match no pattern.
     text = redacted(_UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip())
     return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 

@@ -356,20 +356,20 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, peculiar = Notes(), listed_family(model)
+    notes, family = Notes(), listed_family(model)
     for rule in options.adaptations:
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
-    thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
-    form = _form(prompt, peculiar, options, notes)
-    drafts = _ended(drafts, peculiar.prefilled and not thinking and form is None, notes)
+    thinking = thinks(prompt, family, _is_resumed(drafts), notes)
+    form = _form(prompt, family, options, notes)
+    drafts = _ended(drafts, family.prefilled and not thinking and form is None, notes)
     blocks = Blocks(notes, names, model)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
-    fields |= length_and_thinking(prompt, model, peculiar, notes, thinking=thinking)
-    fields |= sampling_fields(prompt.sampling, peculiar, options.version, notes, thinking=thinking)
+    fields |= length_and_thinking(prompt, model, family, notes, thinking=thinking)
+    fields |= sampling_fields(prompt.sampling, family, options.version, notes, thinking=thinking)
     optional = {
         "system": _system(prompt, notes, with_schema=form is None or options.custom),
         "tools": tools,
@@ -386,9 +386,9 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     return MessagesBody(fields, names, notes, form is not None and form.exact and not options.custom)
 
 
-def _form(prompt: Prompt, peculiar: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
+def _form(prompt: Prompt, family: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
-    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(options.adaptations):
+    if not prompt.schema or not family.formed or FORM_RULES.keys() & set(options.adaptations):
         return None
     return compiled(prompt.schema, notes)
 

@@ -143,12 +143,12 @@ class MessagesForwarding:
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a rule changes requests with *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
-        peculiar = listed_family(model)
-        sampled = peculiar.sampled and self._endpoint.version < LAST_SAMPLED
+        family = listed_family(model)
+        sampled = family.sampled and self._endpoint.version < LAST_SAMPLED
         return (
             (Ask.THOUGHTS in asks and not self._replay_thinking)
             or (Ask.SAMPLING in asks and not sampled)
-            or (Ask.SAMPLED_TWICE in asks and peculiar.sampled_once)
+            or (Ask.SAMPLED_TWICE in asks and family.sampled_once)
         )
 
     def request(

@@ -221,7 +221,7 @@ def behind(model: ModelCard) -> str:
     return base if _PROVIDER.match(base) or not model.name else base_model(model.name)
 
 
-def family(model: ModelCard) -> Family:
+def family_of(model: ModelCard) -> Family:
     """The family of *model*."""
     base = behind(model)
     return next((found for begins, found in FAMILIES if base.startswith(begins)), UNKNOWN)
@@ -234,7 +234,7 @@ def is_claude(model: ModelCard) -> bool:
 
 def card_of(model: str, name: str = "", base: str = "", images: bool | None = None) -> ModelCard:
     """A model by its id; *base* is the model behind it, where the id does not show it."""
-    found = family(ModelCard(model, base))
+    found = family_of(ModelCard(model, base))
     return ModelCard(
         model,
         base or name,

@@ -93,7 +93,7 @@ class BedrockUpstream(DirectUpstream):
 
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
-        # What it renders goes to an address of ours, so it has none: Bedrock holds Claude to what Anthropic's own does.
+        # It has no endpoint, so it counts as Anthropic's own: Bedrock enforces the same.  Requests are sent from here.
         return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, adaptations=self.adaptations)
 
     @traits.default

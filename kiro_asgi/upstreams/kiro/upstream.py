@@ -57,30 +57,34 @@ from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def _remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _remedy(error: KiroAsgiError, settings: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where no
     adaptation helps, or it was tried already, or is switched off."""
     code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
     rule, change = REMEDIES.get(code, ("", _no_change))
-    return rule, {} if rule in asking.rules_off else change(asking, document)
+    return rule, {} if rule in settings.rules_off else change(settings, document)
 
 
-def _without_signatures(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_signatures(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     replayed = any("reasoningContent" in each for each in _assistants(document))
-    return {"replay_thinking": False} if asking.replay_thinking and replayed else {}
+    return {"replay_thinking": False} if settings.replay_thinking and replayed else {}
 
 
-def _with_stubs(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_stubs(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     stubs = "tools.stubbed"
-    return {"rules_off": tuple(name for name in asking.rules_off if name != stubs)} if stubs in asking.rules_off else {}
+    return (
+        {"rules_off": tuple(name for name in settings.rules_off if name != stubs)}
+        if stubs in settings.rules_off
+        else {}
+    )
 
 
-def _as_text(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_text(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     called = any("toolUses" in each for each in _assistants(document))
-    return {"tool_history": "text"} if asking.tool_history == "auto" and called else {}
+    return {"tool_history": "text"} if settings.tool_history == "auto" and called else {}
 
 
-def _no_change(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _no_change(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 

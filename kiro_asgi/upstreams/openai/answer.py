@@ -359,6 +359,7 @@ class AnswerDecoder:
         chunks = iter(items)
         for chunk in chunks:
             self._head = (self._head + chunk).lstrip(b"\r\n")
+            # An empty head, or the beginning of a byte order mark, does not decide yet.
             if not BOM_UTF8.startswith(self._head):
                 self._inner = self._choose()
                 yield from self._inner.feed(chain((self._head,), chunks))

@@ -94,6 +94,7 @@ class ResponsesDecoder:
         chunks = iter(items)
         for chunk in chunks:
             self._head = (self._head + chunk).lstrip(b"\r\n")
+            # An empty head, or the beginning of a byte order mark, does not decide yet.
             if not BOM_UTF8.startswith(self._head):
                 self._inner = self._choose()
                 yield from self._inner.feed(chain((self._head,), chunks))
@@ -314,6 +315,7 @@ class EventDecoder:
         if text and item.kind == _CUSTOM_CALL and not item.ended:
             emitted = item.emitted + len(text)
             yield self._fragment(item, ("" if item.emitted else _OPENING) + quote(text)[1:-1])
+            # In characters of the service's text, as `_input_done` cuts it; `_fragment` counted those of the JSON.
             item.emitted = emitted
 
     @staticmethod
