@@ -41,7 +41,7 @@ def efforts_of(model: str) -> tuple[str, ...] | None:
 
 
 def refuses_sampling(model: str) -> bool:
-    """Whether this model takes no temperature, ``top_p`` or penalties."""
+    """Whether this model refuses temperature, ``top_p`` and penalties while it thinks."""
     return bool(efforts_of(model))
 
 
