@@ -1,4 +1,4 @@
-"""The services behind us, one folder a party; and all that somebody needs who adds one from outside."""
+"""The services behind the gateway, one folder a vendor; and the names for adding one from outside."""
 
 from __future__ import annotations
 

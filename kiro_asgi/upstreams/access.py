@@ -1,4 +1,4 @@
-"""Access to a service: keys that stand in its settings, or the tokens of somebody who signed in.
+"""Access to a service: keys in its settings, or tokens of a user who signed in.
 
 All of it is pure; `kiro_asgi.net.credentials.pool` looks after what is named here.
 """
@@ -42,14 +42,14 @@ class Renewer(Protocol):
 
     @property
     def reached_by(self) -> str:
-        """The settings that say how it is reached, for who cannot reach it."""
+        """The settings that decide how it is reached, for the error where it is not."""
         ...
 
     def renewal(self, token: Token) -> UpstreamRequest:
         """Ask for a new token.
 
         Raises:
-            UpstreamDenied: Nobody can be asked; signing in again helps.
+            UpstreamDenied: The token lacks a part that renewal needs; signing in again helps.
         """
         ...
 
@@ -108,7 +108,7 @@ class Vendor(Presenter, Renewer, Protocol):
 
 
 class TokenPlaces(Protocol):
-    """The settings that say where tokens are."""
+    """The settings that name the places of tokens."""
 
     @property
     def credentials_file(self) -> str:
@@ -161,8 +161,8 @@ class KeyExchange:
         return UpstreamRequest("GET", self.url, (authorization, (b"accept", b"application/json"), *self.headers))
 
 
-ASKED: Final = "the service is asked without one"
-"""What is done without a key, in words."""
+WITHOUT_KEY: Final = "the service is asked without one"
+"""Behaviour without a key, as ``doctor`` reports it."""
 
 
 @frozen
@@ -170,15 +170,14 @@ class Keys:
     """Keys that stand in the settings."""
 
     named: tuple[tuple[str, str], ...] = field(repr=False)
-    """The name of each, which no other has, and the key, in order of preference.  Where there is none, one that is
-    empty: the service is asked without."""
+    """Name, which is unique, and key, in order of preference.  Without keys, an empty one: the service gets none."""
 
     exchange: KeyExchange | None = None
     """How a key becomes a token, where the service wants that instead."""
 
-    without: str = ASKED
+    without: str = WITHOUT_KEY
     """Behaviour where there is none, as ``doctor`` reports it."""
 
     examine: Callable[[], str] | None = field(default=None, eq=False, repr=False)
-    """Says more for ``doctor`` about what the service is asked with; may block.  Raises a `KiroAsgiError` where that is
-    good for nothing.  ``None``: there is no more to say."""
+    """Describes the credentials that are used, for ``doctor``; may block.  Raises a `KiroAsgiError` where they are
+    unusable.  ``None``: there is nothing to add."""

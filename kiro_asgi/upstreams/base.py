@@ -36,13 +36,13 @@ class Credential:
     """AWS profile; empty where the kind has none."""
 
     region: str = ""
-    """Where the service is asked with it, if the profile does not say; empty for the upstream's own."""
+    """Region of the service for it, unless the profile names one; empty for the upstream's own."""
 
     source: str = ""
-    """Where it comes from, in words for a log line: a setting's name, a file's path."""
+    """Where it comes from, for a log line: a setting's name, a file's path."""
 
     endpoint: str = ""
-    """Base URL where the service is asked with it; empty for the upstream's own."""
+    """Base URL of the service for it; empty for the upstream's own."""
 
     def hidden_in(self, data: bytes) -> bytes:
         """*data* without the secret, for services that quote what they refuse."""
@@ -50,10 +50,10 @@ class Credential:
 
 
 class TokenKind(Enum):
-    """Who signed somebody in, and therefore who renews the token."""
+    """How a user signed in, and therefore who renews the token."""
 
     SOCIAL = "social"
-    """The vendor itself, by an account elsewhere (Google, GitHub)."""
+    """The vendor itself, by another service's account (Google, GitHub)."""
 
     OIDC = "oidc"
     """AWS: Builder ID or IAM Identity Center."""
@@ -69,11 +69,11 @@ class Token:
     access_token: str = field(repr=False)
     refresh_token: str = field(default="", repr=False)
     expires_at: float | None = None
-    """Seconds since the epoch; ``None`` where nobody said."""
+    """Seconds since the epoch; ``None`` where it is not known."""
 
     kind: TokenKind = TokenKind.SOCIAL
     region: str = ""
-    """Of the sign-in, not of the service; empty where nobody said."""
+    """Of the sign-in, not of the service; empty where it is not known."""
 
     profile_arn: str = ""
     client_id: str = field(default="", repr=False)
@@ -86,7 +86,7 @@ class Token:
     """Table and key in a store; ``None`` for a file of its own."""
 
     endpoint: str = ""
-    """Base URL where the service is asked with it; empty where nobody said."""
+    """Base URL of the service for it; empty where it is not known."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -122,17 +122,17 @@ class PausingTurn(Protocol):
 
     @property
     def paused(self) -> bool:
-        """Whether there is another part behind the one that was read."""
+        """Whether another part follows the one that was read."""
         ...
 
     def following(self) -> UpstreamRequest:
-        """Ask for it."""
+        """Ask for the next part."""
         ...
 
 
 @frozen
 class Rendered:
-    """A prompt in the upstream's own words."""
+    """A prompt as a request to the upstream, and how its answer is read."""
 
     request: UpstreamRequest
     tool_names: Mapping[str, str] = field(factory=dict)
@@ -142,16 +142,16 @@ class Rendered:
     """Whether the prompt asks for thinking in tags, so that the answer must be searched for them."""
 
     stop: tuple[str, ...] = ()
-    """Texts that are to end the answer and that the service is not told of, so that somebody else must see to it."""
+    """Texts that end the answer and are not sent to the service: the gateway has to stop there."""
 
     max_tokens: int | None = None
-    """Longest answer in tokens, if the service does not see to that."""
+    """Longest answer in tokens, where the service does not enforce it: the gateway has to."""
 
     notes: tuple[Note, ...] = ()
     """Adaptations, a note for every rule, in the order in which rules were applied."""
 
     document: Mapping[str, Any] = field(factory=dict, repr=False)
-    """The body as it was before it was written down."""
+    """The body before it was serialised."""
 
     formed: bool = False
     """Whether the service guarantees that the answer has the form that was asked for."""
@@ -164,10 +164,10 @@ class ThinkingForm(Enum):
     """How a model is asked to think."""
 
     BUDGET = "budget"
-    """Within so many tokens."""
+    """Within a number of tokens."""
 
     EFFORT = "effort"
-    """So hard; how many tokens that takes is the model's to decide."""
+    """By a level of effort; the model decides how many tokens that takes."""
 
 
 @frozen
@@ -188,10 +188,10 @@ class ModelCard:
     """JSON Schema of the upstream's free request fields for this model."""
 
     schemas: bool | None = None
-    """Whether the service can hold the model's answers to a JSON Schema; ``None`` where it does not say."""
+    """Whether the service can hold the model's answers to a JSON Schema; ``None`` where it is not known."""
 
     thinking: frozenset[ThinkingForm] | None = None
-    """How it can be asked to think; empty: not at all.  ``None`` where only its name tells."""
+    """How it can be asked to think; empty: not at all.  ``None`` where only its name shows it."""
 
     @property
     def thinks(self) -> bool:
@@ -219,13 +219,13 @@ class Traits:
     """Whether answers may hold `kiro_asgi.model.events.Grounding`."""
 
     cites: bool = False
-    """Whether answers may say on which places of the request's documents they rest."""
+    """Whether answers may cite the places of the request's documents on which they rest."""
 
     verbose: bool = False
-    """Whether requests can say how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
+    """Whether requests can set how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
 
     phases: bool = False
-    """Whether requests can say which earlier texts were commentary (`kiro_asgi.model.prompt.Text.phase`)."""
+    """Whether requests can mark earlier texts as commentary (`kiro_asgi.model.prompt.Text.phase`)."""
 
     learns: bool = False
     """Whether what `Upstream.adapt_after_error` found out holds for every request to the same model."""
@@ -234,7 +234,7 @@ class Traits:
     """Whether tool calls come with signatures that the service wants back."""
 
     unlisted: tuple[str, ...] = ()
-    """Beginnings of names that are asked for although the service's list has them not, e.g. ``arn:``."""
+    """Beginnings of names that are asked for although the service does not list them, e.g. ``arn:``."""
 
     provider: str = ""
     """Whose service it is, as OpenTelemetry calls it (``gen_ai.provider.name``); empty for the upstream's own name."""
@@ -269,8 +269,8 @@ class Forwarding(Protocol):
 
         Args:
             body: The client's, with the service's name for the model where it names one.
-            credential: In whose name.
-            headers: The client's; those that belong to the API go on, none that is a secret.
+            credential: The credential to present.
+            headers: The client's; those that belong to the API are passed on, secrets are not.
             model: The model that is asked.
             stream: Whether the client wants the answer as it comes.
         """
@@ -304,9 +304,9 @@ class Upstream(Protocol):
         """Render *prompt* as a request.
 
         Args:
-            prompt: What is asked.
-            model: Of whom.
-            credential: In whose name.
+            prompt: The conversation and its options.
+            model: The model that is asked.
+            credential: The credential to present.
             conversation: A UUID that the same conversation had before; empty for a new one.
 
         Raises:
@@ -331,8 +331,8 @@ class Upstream(Protocol):
         ...
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
-        differently is no remedy, or was tried already."""
+        """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
+        helps, or it was tried already."""
         ...
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
@@ -340,7 +340,7 @@ class Upstream(Protocol):
         ...
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """Sizes and counts of what was rendered, for a log line: never a word of its text."""
+        """Sizes and counts of what was rendered, for a log line: none of its texts."""
         ...
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:

@@ -25,7 +25,7 @@ __all__ = [
 
 @frozen(kw_only=True)
 class BuiltinSettings:
-    """Their settings, in the order in which they are asked where nobody says another."""
+    """Their settings, in the order in which they are asked unless the operator sets another."""
 
     kiro: KiroSettings = slice_of(KIRO)
     anthropic: AnthropicSettings = slice_of(ANTHROPIC)
@@ -37,9 +37,9 @@ class BuiltinSettings:
 
     @property
     def conversation_salt(self) -> str:
-        """A secret from which names of conversations are made, whoever is told them.
+        """A secret from which names of conversations are made, whichever service gets them.
 
-        It, and the two below, stand with the upstream that was once the only one.
+        It, and the two below, stand with Kiro's, which was once the only upstream.
         """
         return self.kiro.conversation_salt
 
@@ -50,5 +50,5 @@ class BuiltinSettings:
 
     @property
     def log_bodies(self) -> bool:
-        """Whether what services are sent is logged."""
+        """Whether bodies of requests to services are logged."""
         return self.kiro.log_bodies

@@ -1,4 +1,4 @@
-"""Services that are asked with a key: what is the same in each of them, and in setting it up."""
+"""Services that take a key: what they share, and how they are set up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
-from kiro_asgi.upstreams.access import ASKED, KeyExchange, Keys
+from kiro_asgi.upstreams.access import WITHOUT_KEY, KeyExchange, Keys
 from kiro_asgi.upstreams.base import (
     Credential,
     Forwarding,
@@ -43,8 +43,8 @@ from kiro_asgi.wire.json import object_of, text_of
 D = TypeVar("D", bound=DirectSettings)
 G = TypeVar("G", bound=SignedSettings)
 
-SIGNED: Final = "requests are signed with the credentials that AWS's own tools find"
-"""What is done without a key, in words, where there is something that signs."""
+WITH_SIGNATURE: Final = "requests are signed with the credentials that AWS's own tools find"
+"""Behaviour without a key where requests are signed, as ``doctor`` reports it."""
 
 _STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -63,10 +63,10 @@ _STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class DirectUpstream:
-    """The fields that each of them has, and what most of them do alike.
+    """The fields that each of these services has, and the methods that most of them share.
 
     A subclass has `render`, `decoder`, `models_request` and `parse_models` of `kiro_asgi.upstreams.base.Upstream`, and
-    whatever is different there.
+    overrides what is different.
 
     Raises:
         ConfigError: A setting that cannot work.
@@ -90,7 +90,7 @@ class DirectUpstream:
 
     @property
     def traits(self) -> Traits:
-        """Its peculiarities: none."""
+        """Properties that differ between upstreams: the defaults."""
         return Traits()
 
     @property
@@ -100,7 +100,7 @@ class DirectUpstream:
 
     @property
     def forwarding(self) -> Forwarding | None:
-        """How a client's own bytes go to it: not at all."""
+        """Forwarding of a client's own bytes: none."""
         return None
 
     def fetches(self, part: Attachment) -> bool:
@@ -111,13 +111,13 @@ class DirectUpstream:
         """The error that *status* means; the message is the body's ``error`` or ``message``, else its text."""
         report = report_of(body)
         report = object_of(report.get("error")) or report
-        said = text_of(report, "message") or text_of(report, "error") or body.decode("utf-8", "replace")
+        explanation = text_of(report, "message") or text_of(report, "error") or body.decode("utf-8", "replace")
         kind, code = by_status(status, _STATUSES)
-        message = worded(kind, f"{clean(said) or 'no explanation'} (HTTP {status})")
+        message = worded(kind, f"{clean(explanation) or 'no explanation'} (HTTP {status})")
         return kind(message, code=code, retry_after=retry_after(fields_of(headers)))
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream as it has to ask again: asking differently is no remedy."""
+        """``None``: no adaptation helps."""
         return None
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
@@ -133,7 +133,7 @@ class DirectUpstream:
         return model.strip().lower()
 
     def url(self, credential: Credential, path: str, public: str = "") -> str:
-        """Where *path* is asked with *credential*; *public* is the base URL of the vendor's own service."""
+        """URL of *path* for *credential*; *public* is the base URL of the vendor's own service."""
         return (credential.endpoint or self.endpoint or public).rstrip("/") + path
 
     def get(self, url: str, credential: Credential) -> UpstreamRequest:
@@ -157,7 +157,7 @@ class DirectUpstream:
         return overridden(ours, self.headers)
 
     def signing(self, credential: Credential) -> Sign | None:
-        """What signs requests with *credential*; ``None`` where that has a key."""
+        """The signer of requests with *credential*; ``None`` where that has a key."""
         return None if credential.secret else self.sign
 
     def authorization(self, credential: Credential) -> Headers:
@@ -189,7 +189,7 @@ def common(configured: Configured[D]) -> Common:
 
 
 def signer(configured: Configured[G]) -> Sign | None:
-    """What signs requests with AWS credentials; ``None`` where the settings have a key, or want no signature.
+    """Make the signer for AWS credentials; ``None`` where the settings have a key, or want no signature.
 
     Raises:
         ConfigError: There is no region, no such profile, or no botocore.
@@ -221,8 +221,8 @@ def direct_setup(
 
     Args:
         configured: Its settings.
-        upstream: How it is talked to.
-        rules: What it does to prompts.
+        upstream: The upstream itself.
+        rules: The rules that it applies to prompts.
         public: Base URL of the vendor's own service.
         thinking_tags: Names of tags that hold thinking; none for the usual ones.
         exchange: How a key becomes a token, where the service wants that instead.
@@ -231,7 +231,7 @@ def direct_setup(
     settings = configured.settings
     return Setup(
         upstream=upstream,
-        access=Keys(settings.keys(configured.path), exchange, ASKED if sign is None else SIGNED),
+        access=Keys(settings.keys(configured.path), exchange, WITHOUT_KEY if sign is None else WITH_SIGNATURE),
         answer_options=AnswerOptions(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,

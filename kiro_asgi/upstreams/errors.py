@@ -38,7 +38,7 @@ def fields_of(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def report_of(body: bytes) -> Mapping[str, Any]:
-    """The object that a body is; an empty one where it is none."""
+    """Parse *body* as a JSON object; empty where it is anything else."""
     try:
         report = loads(body)
     except JsonError:
@@ -48,6 +48,7 @@ def report_of(body: bytes) -> Mapping[str, Any]:
 
 def clean(text: str) -> str:
     """*text* fit for a log line or an error body: one line, short, without secrets."""
+    # Redacted before it is cut to its final length: a part of a secret may match no pattern.
     text = redacted(_UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip())
     return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
@@ -124,7 +125,7 @@ def by_status(status: int, known: Mapping[int, Meaning]) -> Meaning:
 
 
 def worded(error: Class, message: str) -> str:
-    """*message*, with the words by which clients recognise a conversation that is too long, where *error* is that."""
+    """*message*, with the words by which clients recognise a `ContextTooLong`, where *error* is one."""
     if error is ContextTooLong and "prompt is too long" not in message.lower():
         return f"prompt is too long: {message}"
     return message

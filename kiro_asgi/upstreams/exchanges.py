@@ -1,6 +1,6 @@
 """A conversation as services with strict turns take it, still in neutral parts.
 
-* The sides take turns; a part that only the other side can say becomes a turn of that side.
+* The sides take turns; a part that only the other side can have becomes a turn of that side.
 * Every call has an id of its own, and one result, at the beginning of the user's turn just behind it.
 
 What a result answers is found by the client's ids.  A client may use an id again: then a result answers the latest call
@@ -36,7 +36,9 @@ CANCELLED: Final = "The tool call was cancelled; there is no result."
 _MODULE: Final = "exchanges"
 
 PAIRING: Final = (
-    Rule("turns.part_moved", "What only the other side can say becomes a turn of that side.", Loss.FORM, _MODULE),
+    Rule(
+        "turns.part_moved", "A part that only the other side can have becomes a turn of that side.", Loss.FORM, _MODULE
+    ),
     Rule(
         "calls.duplicate_dropped",
         "A call that repeats another of its turn, id and all, is dropped.",
@@ -60,7 +62,7 @@ _SIDES: Final = (
     (Image, Role.USER),
     (Document, Role.USER),
 )
-"""Kinds of parts that only one side can say."""
+"""Kinds of parts that only one side can have."""
 
 
 @define(eq=False)
@@ -75,12 +77,12 @@ class Draft:
 
 
 def exchanges(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft]:
-    """The turns in strict order; none is empty, whoever begins or ends.
+    """The turns in strict order; none is empty; either side may begin and end.
 
     Args:
         turns: In the client's order.
         ids: Call ids on the wire.
-        notes: What was done.
+        notes: Gets the rules that applied.
     """
     drafts = [*_sided(turns, notes)]
     pairing = _Pairing(notes, ids)
@@ -180,8 +182,8 @@ class _Pairing:
         wire = self._ids.wire(client, place)
         if wire in self._taken:
             self._notes.applies("calls.id_repeated", place)
-            again = f"{client} {number}"
-            wire = substitute(again, plain(again), self._ids.length, self._taken, joint=self._ids.joint)
+            renamed = f"{client} {number}"
+            wire = substitute(renamed, plain(renamed), self._ids.length, self._taken, joint=self._ids.joint)
         self._taken.add(wire)
         return wire
 
@@ -193,7 +195,7 @@ class _Pairing:
                 self._notes.applies("results.duplicate_dropped", draft.place)
                 return
             self._notes.applies("results.orphan_to_text", draft.place)
-            yield from _told(result)
+            yield from _as_text(result)
             return
         group = seen.waiting[-1][0]
         found = next(waiting for waiting in seen.waiting if waiting[0] == group)
@@ -223,7 +225,7 @@ class _Pairing:
         return result
 
 
-def _told(result: ToolResult) -> Iterator[Part]:
+def _as_text(result: ToolResult) -> Iterator[Part]:
     kind = "Error of an earlier tool call" if result.is_error else "Result of an earlier tool call"
     yield Text(f"{kind}:")
     yield from result.parts

@@ -20,11 +20,13 @@ def check_header(instance: Any, attribute: Attribute[Any], value: str) -> None:
     """Validate a field of an upstream that is sent as a header's value.
 
     Raises:
-        ConfigError: It cannot be; the code is the upstream's name and ``header``.
+        ConfigError: It has characters that a header cannot have; the code is the upstream's name and ``header``.
     """
     if not _VALUE.fullmatch(value):
         name = instance.name
-        raise ConfigError(f"{name}.{attribute.name} cannot stand in a header", code=f"{name}.header")
+        raise ConfigError(
+            f"{name}.{attribute.name} cannot stand in a header: use printable ASCII characters", code=f"{name}.header"
+        )
 
 
 def overridden(ours: Iterable[tuple[bytes, bytes]], theirs: Headers) -> Headers:

@@ -14,7 +14,7 @@ from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
 DONE: Final = "[DONE]"
-"""Data of the event by which some services end a stream; it is no JSON."""
+"""Data of the event by which some services end a stream; it is not JSON."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class JsonEvent:
 
 @define
 class JsonEvents:
-    """The stage from bytes to events.  What is no JSON object is passed over, with a notice."""
+    """The stage from bytes to events.  Anything but a JSON object is skipped, with a notice."""
 
     also_data: frozenset[bytes] = frozenset()
     """As of `SseDecoder`."""
@@ -57,7 +57,7 @@ class JsonEvents:
                 yield Notice("event.undecodable")
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
-        """The event at the end that lacks its empty line, where it is whole: half an object is none."""
+        """The last event, where only its empty line is missing: half an object is no event."""
         return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
 
 
@@ -72,17 +72,17 @@ class WholeBody:
     _body: bytearray = field(init=False, factory=bytearray)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
-        """Nothing."""
+        """Gather *items*; yield nothing."""
         for chunk in items:
             self._body += chunk
             if len(self._body) > BODY_BYTES:
-                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
+                raise AnswerTooLarge(f"the answer has more than {BODY_BYTES} bytes", code="answer_too_large")
         yield from ()
 
 
 @define
 class JsonLines:
-    """The stage from bytes to objects, one a line (NDJSON).  What is no JSON object is passed over, with a notice.
+    """The stage from bytes to objects, one a line (NDJSON).  Anything but a JSON object is skipped, with a notice.
 
     Raises:
         UpstreamProtocolError: Code ``json_lines.too_large``: a line of more than `kiro_asgi.limits.EVENT_BYTES`.
@@ -104,14 +104,14 @@ class JsonLines:
             self._extend(rest)
 
     def flush(self) -> Iterator[Mapping[str, Any] | Notice]:
-        """The last line, where it lacks its end only: half an object is none."""
+        """The last line, where only its end is missing: half an object is no value."""
         return (item for item in self.feed((b"\n",)) if not isinstance(item, Notice))
 
     def _extend(self, piece: bytes) -> None:
         self._line += piece
         if len(self._line) > self.max_line:
             raise UpstreamProtocolError(
-                f"a line of the upstream has more than {self.max_line} bytes", code="json_lines.too_large"
+                f"a line of the answer has more than {self.max_line} bytes", code="json_lines.too_large"
             )
 
     def _read(self, line: bytearray) -> Mapping[str, Any] | Notice:

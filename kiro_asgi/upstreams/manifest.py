@@ -17,7 +17,7 @@ _KEY: Final = "kiro_asgi.manifest"
 
 
 def new_token() -> str:
-    """Make 24 letters and digits that nobody has seen before."""
+    """Make an unused id of 24 letters and digits."""
     return token_hex(12)
 
 
@@ -65,14 +65,14 @@ S = TypeVar("S", bound=UpstreamSettings)
 class Manifest(Generic[S]):
     """One kind of service.
 
-    It is read at every start.  So what asks the service is imported by `make`, where it is set up.
+    It is read at every start.  So `make` imports the code that asks the service, only where that is set up.
     """
 
     name: str
     """Of its table of settings, and what a client may write in front of a model's name."""
 
     title: str
-    """Name for people, in messages and pages."""
+    """Name in messages and pages."""
 
     settings: type[S]
     """The class of its settings."""
@@ -85,7 +85,7 @@ class Manifest(Generic[S]):
     only keys to examine."""
 
     login: Callable[[], ModuleType] | None = None
-    """Import how a user signs in, a module as the command's own are; ``None`` where nobody does."""
+    """Import how a user signs in, a module as the command's own are; ``None`` where there is no sign-in."""
 
     probes: tuple[str, ...] = ()
     """Models that cost little, for a small question, best first."""
@@ -124,7 +124,7 @@ def slice_of(manifest: Manifest[S]) -> S:
 
 
 def family_of(manifest: Manifest[S]) -> Mapping[str, S]:
-    """Declare a field that holds the settings of any number of upstreams of one kind, by names of somebody's own."""
+    """Declare a field that holds the settings of any number of upstreams of one kind, by the operator's names."""
     made: Mapping[str, S] = field(factory=dict, converter=_read_only, hash=False, metadata={_KEY: manifest})
     return made
 
@@ -136,9 +136,9 @@ def _read_only(members: Mapping[str, S]) -> Mapping[str, S]:
 
 def manifests_in(tree: type) -> Iterator[tuple[str, Manifest[Any]]]:
     """Field and manifest of every kind that the class *tree* has settings for, in the order of asking."""
-    for it in attrs.fields(tree):
-        if (manifest := cast(Manifest[Any] | None, it.metadata.get(_KEY))) is not None:
-            yield it.name, manifest
+    for attribute in attrs.fields(tree):
+        if (manifest := cast(Manifest[Any] | None, attribute.metadata.get(_KEY))) is not None:
+            yield attribute.name, manifest
 
 
 def probes_in(tree: type) -> Iterator[str]:
@@ -157,7 +157,7 @@ def all_of(tree: object) -> Iterator[Configured[Any]]:
 
 
 def set_up(tree: object) -> tuple[Configured[Any], ...]:
-    """The upstreams that are asked, in the order in which that is done where nobody says another.
+    """The upstreams that are asked, in order, unless the operator sets another.
 
     The first that there are settings for is one of them where it is configured, and where no other is.
     """

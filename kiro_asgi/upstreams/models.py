@@ -1,6 +1,6 @@
 """Models: how hard they think, how services list them, and other names for them.
 
-Levels of effort and budgets of thinking are two ways to say one thing, of which most services know one.
+Levels of effort and budgets of thinking are two forms of one setting; most services know one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.wire.json import JsonError, count_of, loads
 
 LEVELS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Every effort level there is, weakest first."""
+"""Every effort level, weakest first."""
 
 MIN_BUDGET: Final = 1_024
 """Tokens; the least that Anthropic's models take."""
@@ -74,7 +74,7 @@ def listed(entries: Any, read: Callable[[Any], ModelCard | None]) -> tuple[Model
 
     Args:
         entries: The list; anything else is one without models.
-        read: The model of an entry; ``None`` where there is none in it.
+        read: The model of an entry; ``None`` where it has none.
     """
     cards: dict[str, ModelCard] = {}
     for card in filter(None, map(read, entries if type(entries) is list else ())):
@@ -110,20 +110,20 @@ def read_aliases(pairs: Iterable[str], setting: str) -> Mapping[str, str]:
     for pair in pairs:
         name, equals, model = map(str.strip, pair.partition("="))
         if not (name and equals and model):
-            raise _refused(setting, "each must be written as name=model")
+            raise _invalid(setting, "each must be written as name=model")
         if aliases.setdefault(name, model) != model:
-            raise _refused(setting, f"{name} means two models")
+            raise _invalid(setting, f"{name} means two models")
     return MappingProxyType({name: _target(name, aliases, setting) for name in aliases})
 
 
 def _target(name: str, aliases: Mapping[str, str], setting: str) -> str:
-    passed = [name]
-    while (model := aliases.get(passed[-1])) is not None:
-        if model in passed:
-            raise _refused(setting, f"{' = '.join((*passed, model))} means no model")
-        passed.append(model)
-    return passed[-1]
+    chain = [name]
+    while (model := aliases.get(chain[-1])) is not None:
+        if model in chain:
+            raise _invalid(setting, f"{' = '.join((*chain, model))} means no model")
+        chain.append(model)
+    return chain[-1]
 
 
-def _refused(setting: str, why: str) -> ConfigError:
+def _invalid(setting: str, why: str) -> ConfigError:
     return ConfigError(f"{setting}: {why}", code=setting)

@@ -1,4 +1,4 @@
-"""What upstreams look at in the world: AWS's variables, files and sign-ins.
+"""AWS credentials and signatures, from the variables, files and sign-ins of the machine.
 
 Credentials and signatures are botocore's: the chain of AWS's own tools, and Signature Version 4.  Both block: the chain
 reads files, runs programs and asks metadata services, once for as long as credentials last.  So a request is signed in
@@ -24,7 +24,7 @@ from kiro_asgi.errors import ConfigError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 SIGNED: Final = frozenset({b"content-type"})
-"""Headers that are signed, besides those that signing adds: what a proxy may change on the way is not."""
+"""Headers that are signed, with those that signing adds; others are not, as a proxy may change them on the way."""
 
 
 REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -42,7 +42,7 @@ def environment() -> Mapping[str, str]:
 
 
 def key_life(key: str) -> str:
-    """How long an API key is good, as far as it says: one of short term is a signed address of a day at most.
+    """How long an API key is good, where it shows that: a short-term key is a signed URL, good for a day at most.
 
     Raises:
         UpstreamTokenInvalid: It has ended.
@@ -59,21 +59,21 @@ def key_life(key: str) -> str:
 
 
 def _end_of(key: str) -> float | None:
-    """When *key* ends, in seconds since the epoch; ``None`` where it does not say."""
+    """When *key* ends, in seconds since the epoch; ``None`` where it does not show it."""
     begins, _, encoded = key.rpartition("-")
     if begins != _SHORT_TERM:
         return None
     try:
         address = b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-        said = dict(parse_qsl(urlsplit(f"//{address}").query))
-        begun = datetime.strptime(said["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        return begun.timestamp() + int(said["X-Amz-Expires"])
+        query = dict(parse_qsl(urlsplit(f"//{address}").query))
+        begun = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return begun.timestamp() + int(query["X-Amz-Expires"])
     except (KeyError, ValueError):
         return None
 
 
 _SHORT_TERM: Final = "bedrock-api-key"
-"""What short-term keys begin with."""
+"""Beginning of short-term keys."""
 
 
 @define
@@ -87,13 +87,13 @@ class Signer:
     _profile: str
     _region: str
     _service: str
-    """What signatures call the service, its lists of models as well."""
+    """Name of the service in signatures, for its lists of models as well."""
 
     _table: str
-    """Of the settings that say all this, for messages."""
+    """Name of the table of settings, for messages."""
 
     _setting: str = "profile"
-    """Name of that which says the profile."""
+    """Name of the setting that has the profile, for messages."""
 
     _session: Any = field(init=False, repr=False)
     _lock: Lock = field(init=False, factory=Lock, repr=False)
@@ -119,7 +119,7 @@ class Signer:
 
     @property
     def region(self) -> str:
-        """The region, as the profile has it where nobody says another; empty where it has none."""
+        """The region: the configured one, else the profile's; empty where neither is set."""
         return self._region or self._session.get_config_variable("region") or ""
 
     def sign(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -132,14 +132,14 @@ class Signer:
         from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
 
         signed = {name.decode(): value.decode() for name, value in request.headers if name in SIGNED}
-        asked = AWSRequest(request.method, request.url, data=request.body, headers=signed)
-        SigV4Auth(self._credentials(), self._service, self.region).add_auth(asked)
-        added = tuple((name.lower().encode(), str(value).encode()) for name, value in asked.headers.items())
+        aws_request = AWSRequest(request.method, request.url, data=request.body, headers=signed)
+        SigV4Auth(self._credentials(), self._service, self.region).add_auth(aws_request)
+        added = tuple((name.lower().encode(), str(value).encode()) for name, value in aws_request.headers.items())
         ours = tuple((name, value) for name, value in request.headers if name not in dict(added))
         return evolve(request, headers=(*ours, *added), finish=None)
 
     def chosen(self) -> str:
-        """Whose credentials they are, in words.
+        """Source and region of the credentials, for ``doctor``.
 
         Raises:
             UpstreamDenied: As `sign`.
@@ -156,10 +156,10 @@ class Signer:
                 found = self._session.get_credentials()
                 frozen = None if found is None else found.get_frozen_credentials()
         except BotoCoreError as error:
-            advice = (
-                "run aws sso login" if "SSO" in type(error).__name__ else "see what aws sts get-caller-identity says"
-            )
-            raise UpstreamDenied(f"AWS credentials cannot be had: {error}; {advice}", code="credentials.aws") from None
+            advice = "run aws sso login" if "SSO" in type(error).__name__ else "try aws sts get-caller-identity"
+            raise UpstreamDenied(
+                f"AWS credentials could not be loaded: {error}; {advice}", code="credentials.aws"
+            ) from None
         if frozen is None:
             ours = f"{self._table}.api_key, {self._table}.{self._setting}"
             message = f"there are no AWS credentials: set {ours}, or what AWS's tools read"

@@ -1,4 +1,4 @@
-"""Which upstream a name for a model means, as far as the name itself and the operator's table say.
+"""Routing of model names to upstreams, by the name itself and by the operator's table.
 
 ============================  =========================================================================
 the name                      means
@@ -75,7 +75,7 @@ class Registry:
 
     rows: tuple[Row, ...] = ()
     default: str = ""
-    """The upstream of names that nobody lists; empty for the first of all."""
+    """The upstream of names that no upstream lists; empty for the first of all."""
 
     known: frozenset[str] = frozenset()
     """Names of the upstreams that can be set up."""
@@ -88,7 +88,7 @@ class Registry:
 
     @property
     def last(self) -> str:
-        """The upstream of names that nobody lists."""
+        """The upstream of names that no upstream lists."""
         return self.default or self.upstreams[0]
 
     def targets(self, name: str) -> tuple[Target, ...]:

@@ -32,7 +32,7 @@ def is_base64(data: str) -> bool:
 
 
 def plain_base64(data: str) -> str:
-    """*data* in the one form that every decoder reads; empty where it is no base64."""
+    """*data* in the one form that every decoder reads; empty where it is not base64."""
     standard = "".join(data.split()).translate(_URL_SAFE).rstrip("=")
     standard += "=" * (-len(standard) % 4)
     return standard if is_base64(standard) else ""
@@ -46,7 +46,7 @@ def image_type(data: str) -> str:
 
 
 def instead_of_address(url: str) -> str:
-    """Say what to do where the service does not read what is at *url*."""
+    """Advice for the client, where the service does not fetch *url* itself."""
     try:
         host = (urlsplit(url).hostname or "")[:_SHOWN]
     except ValueError:
@@ -76,24 +76,24 @@ DEFINITIONS: Final = ("$defs", "definitions")
 def flat(root: Mapping[str, Any]) -> dict[str, Any]:
     """*root* with the properties of its alternatives, where the service has no room for alternatives.
 
-    Its own come first, and of several of one name the first counts.  Required is what all of it wants.  Every schema is
-    looked at once, so those that refer to themselves have an end.
+    Its own come first, and of several of one name the first counts.  Required is what the root and its ``allOf``
+    require.  Every schema is visited once, so recursive ones end.
     """
     properties: dict[str, Any] = {}
     required: dict[str, None] = {}
-    passed: set[int] = set()
+    visited: set[int] = set()
     waiting: list[tuple[Any, bool]] = [(root, True)]
     while waiting:
         schema, is_needed = waiting.pop()
         schema = target(schema, root) or schema
-        if not isinstance(schema, Mapping) or id(schema) in passed:
+        if not isinstance(schema, Mapping) or id(schema) in visited:
             continue
-        passed.add(id(schema))
+        visited.add(id(schema))
         for name, part in _map(schema.get("properties")).items():
             properties.setdefault(name, part)
         if is_needed:
             required |= dict.fromkeys(_names(schema.get("required")))
-        branches = [(it, is_needed and word == "allOf") for word in COMBINATORS for it in _list(schema.get(word))]
+        branches = [(each, is_needed and word == "allOf") for word in COMBINATORS for each in _list(schema.get(word))]
         waiting += reversed(branches)
     members = {key: value for key, value in root.items() if key not in COMBINATORS}
     found = {"properties": properties, "required": [*required]}
@@ -101,7 +101,7 @@ def flat(root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Resolve a reference among the root's definitions; ``None`` where it leads nowhere, or is none."""
+    """Resolve a reference among the root's definitions; ``None`` where it leads nowhere, or there is none."""
     found = None
     for _ in range(SCHEMA_DEPTH):
         reference = _map(schema).get("$ref")

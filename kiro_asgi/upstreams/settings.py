@@ -1,4 +1,4 @@
-"""Settings of services that are asked with a key, and one of them as it is set up: what it is asked, and can do."""
+"""Settings of services that take a key, and `Setup`: everything about one upstream that is set up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRe
 
 @frozen(kw_only=True)
 class DirectSettings:
-    """The settings that all of them have."""
+    """The settings that all of these services have."""
 
     api_key: str = setting("", KEY, secret=True)
     """Key of the service; no variable but this setting's own is read for it.  Empty for a service that wants none."""
@@ -30,7 +30,7 @@ class DirectSettings:
     """Base URL of the service.  Empty: its public one."""
 
     headers: tuple[str, ...] = setting((), HEADER, secret=True)
-    """Headers that every request gets besides, each as ``name=value``; never shown, since a value may be a secret."""
+    """More headers for every request, each as ``name=value``; never shown, since a value may be a secret."""
 
     user_agent: str = setting("", LINE)
     """Value of the ``user-agent`` header.  Empty: ``kiro-asgi/<version>``."""
@@ -40,7 +40,7 @@ class DirectSettings:
 
     first_token_timeout: float = setting(60.0, Bounds(MOMENT, DAY))
     """Seconds from sending the request to the first upstream event, and one more for every 4,000 tokens of the prompt.
-    Models of these services think without being asked, and say nothing meanwhile."""
+    Models of these services think without being asked, and send nothing meanwhile."""
 
     thinking_first_token_timeout: float = setting(180.0, Bounds(MOMENT, DAY))
     """The same at least, where the client asked for thinking."""
@@ -54,8 +54,8 @@ class DirectSettings:
     """Names of your own for models of this service, each as ``name=model``."""
 
     replay_thinking: bool = True
-    """Hand thinking of earlier answers back: to Gemini and Anthropic what they have signed, to others than OpenAI that
-    speak Chat Completions what nobody has; OpenAI takes none."""
+    """Hand thinking of earlier answers back: signed thinking to Gemini and Anthropic, unsigned thinking to services
+    that speak Chat Completions; OpenAI itself takes none."""
 
     @property
     def configured(self) -> bool:
@@ -91,7 +91,7 @@ class DirectSettings:
 
 @frozen(kw_only=True)
 class SignedSettings(DirectSettings):
-    """The settings of those whose API AWS speaks as well, and wants signed requests for."""
+    """The settings of services whose API AWS offers as well, with signed requests."""
 
     aws_service: str = setting("", PART)
     """Name of AWS's service for which each request is signed (``bedrock``, ``bedrock-mantle``) where there is no
@@ -108,9 +108,9 @@ class SignedSettings(DirectSettings):
         return evolve(super().simulated(url), aws_service="")
 
 
-def user_agent(said: str) -> str:
-    """The ``User-Agent`` for a service: *said*, from its settings, else our own."""
-    return said or f"kiro-asgi/{__version__}"
+def user_agent(configured: str) -> str:
+    """The ``User-Agent`` for a service: *configured*, from its settings, else our own."""
+    return configured or f"kiro-asgi/{__version__}"
 
 
 Adapt = Callable[[Prompt, str, ModelCard], Prompt]
@@ -164,7 +164,7 @@ class Quota(Protocol):
         ...
 
     def reset(self, body: bytes) -> float | None:
-        """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not say."""
+        """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not name it."""
         ...
 
 
@@ -175,7 +175,7 @@ def unchanged(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
 
 @frozen(kw_only=True)
 class Setup:
-    """Everything that it takes to ask one upstream, and nothing that is open."""
+    """Everything that it takes to ask one upstream; it holds no open file or connection."""
 
     upstream: Upstream
     access: Keys | SignIns
@@ -184,14 +184,14 @@ class Setup:
     """Whose accounts its credentials are, e.g. the host of the endpoint; two upstreams may be one service."""
 
     rules: tuple[Rule, ...] = ()
-    """The rules of which `kiro_asgi.upstreams.base.Rendered.notes` tell."""
+    """The rules that `kiro_asgi.upstreams.base.Rendered.notes` report."""
 
     adapt: Adapt = unchanged
     choose: Callable[[ModelCard], Upstream] | None = None
-    """The upstream for a model, where a service is talked to in several ways; ``None`` where *upstream* is for all."""
+    """The upstream for a model, where a service is asked in several ways; ``None`` where *upstream* is for all."""
 
     others: tuple[Upstream, ...] = ()
-    """Further ways in which the service may be talked to, some of which *choose* or a refusal may lead to."""
+    """Further ways in which the service may be asked, some of which *choose* or a refusal may lead to."""
 
     search: Search | None = None
     quota: Quota | None = None

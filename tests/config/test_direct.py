@@ -144,7 +144,7 @@ def test_custom_upstreams_cannot_be_changed():
         ),
         pytest.param(
             {"hub": {"endpoint": "http://h", "token_url": "http://h/token"}},
-            ["custom.hub.token_url: nothing to exchange there: api_key must be set"],
+            ["custom.hub.token_url: there is no key to exchange: set api_key"],
             id="no-key",
         ),
     ],
@@ -289,7 +289,7 @@ def test_check_reports_what_does_not_go_together():
     good = {"KIRO_API_KEY": "ksk_1", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
     report = examine({**good, "KIRO_ASGI__OPENAI__TOKEN_URL": "https://h/token"})
 
-    assert report.problems == ("KIRO_ASGI__OPENAI__TOKEN_URL: nothing to exchange there: api_key must be set",)
+    assert report.problems == ("KIRO_ASGI__OPENAI__TOKEN_URL: there is no key to exchange: set api_key",)
 
 
 NAMES = st.text(string.ascii_lowercase + string.digits + "-_", min_size=1, max_size=12).map("x".__add__)

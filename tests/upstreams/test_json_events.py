@@ -80,7 +80,7 @@ def test_a_line_has_a_largest_size() -> None:
     stage = JsonLines(max_line=8)
 
     assert [*stage.feed([b"1234567", b"8\n"])] == [Notice("line.undecodable")]
-    with pytest.raises(UpstreamProtocolError, match="line of the upstream has more than 8 bytes"):
+    with pytest.raises(UpstreamProtocolError, match="line of the answer has more than 8 bytes"):
         [*stage.feed([b"12345678", b"9"])]
 
 

@@ -13,13 +13,13 @@ from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
 @frozen(kw_only=True)
 class AnthropicSettings(SignedSettings):
-    """The Messages API of Anthropic, or of who speaks it."""
+    """The Messages API of Anthropic, or of another service that speaks it."""
 
     version: str = setting("2023-06-01", PART)
     """Version of the API that requests name."""
 
     betas: tuple[str, ...] = setting((), PART)
-    """Names of betas that every request asks for, besides the client's."""
+    """Names of betas that every request asks for, as well as the client's."""
 
     bearer: bool = False
     """Present the key as ``Authorization: Bearer``, as some gateways want it, instead of as ``x-api-key``."""

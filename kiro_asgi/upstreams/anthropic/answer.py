@@ -1,13 +1,13 @@
 """Reading an answer: from its media type and bytes to events, from events to deltas; and a turn of several messages.
 
-Some services answer whole although they were asked for a stream; a whole message is read as the events that it stands
-for.  Blocks come whole, one after the other, but nothing here relies on it: a piece of text is text wherever it stands,
-and arguments go to the call whose index they name.  An unknown event gives a notice and nothing else.  Counts and the
-reason for the end are emitted once, when the stream has ended: the service's counts are cumulative.
+Some services do not stream although they were asked to; a whole message is read as the events of a stream with the
+same content.  Blocks come whole, one after the other, but nothing here relies on it: a piece of text is text wherever
+it stands, and arguments go to the call whose index they name.  An unknown event gives a notice and nothing else.
+Counts and the reason for the end are emitted once, when the stream has ended: the service's counts are cumulative.
 
 A message with ``stop_reason: "pause_turn"`` is a part of a turn, because the service runs tools on the way.  The rest
-is asked for by the same request with what was said so far as the last message of the assistant's: every block as it
-came, for the service checks signatures and finds its own calls again.
+is asked for by the same request with the content so far as the assistant's last message: every block as it came, for
+the service checks signatures and finds its own calls again.
 
 Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming,
 https://docs.anthropic.com/en/api/handling-stop-reasons,
@@ -48,11 +48,11 @@ from kiro_asgi.wire.json import JsonError, count, dumps, loads, object_of, objec
 
 @define
 class WholeMessage(WholeBody):
-    """The stage from the body of a whole message to the events that it stands for; all of them come at the end.
+    """The stage from the body of a whole message to the events of a stream with the same content, all at the end.
 
     Raises:
         AnswerTooLarge: From `feed`: there is too much of it.
-        KiroAsgiError: From `flush`: the error that the body reports, or that it is no message.
+        KiroAsgiError: From `flush`: the error that the body reports, or `NotTheUpstream` where it is not a message.
     """
 
     def flush(self) -> Iterator[JsonEvent]:
@@ -61,7 +61,9 @@ class WholeMessage(WholeBody):
         if type(message.get("error")) is dict:
             raise event_fault(message)
         if text_of(message, "type") != "message":
-            raise NotTheUpstream("the service answered with JSON that is no message", code="upstream.content_type")
+            raise NotTheUpstream(
+                "the service answered with JSON that is not a message: check its endpoint", code="upstream.content_type"
+            )
         yield JsonEvent("message_start", {"type": "message_start", "message": message})
         yield JsonEvent("message_stop", {"type": "message_stop"})
 
@@ -87,7 +89,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "pause_turn": StopReason.PAUSED,
     }
 )
-"""``stop_reason`` to what it means; any other is an end that is noted."""
+"""``stop_reason`` to its meaning; any other is an end with a notice."""
 
 _COUNTS: Final = (
     ("input_tokens", "input_tokens"),
@@ -100,7 +102,7 @@ _COUNTS: Final = (
 
 @define
 class Ending:
-    """Gathers what the service says about the end, until it is the end."""
+    """Gathers usage and stop reason until the answer ends."""
 
     complete: bool = False
     """Whether the message has ended."""
@@ -109,29 +111,29 @@ class Ending:
     _counts: dict[str, int] = field(init=False, factory=dict)
 
     def count(self, usage: Any) -> None:
-        """Learn from ``usage``: counts are cumulative, but for a 0 that stands for "as before"."""
+        """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before"."""
         if type(usage) is not dict:
             return
         for ours, theirs in _COUNTS:
-            self._learn(ours, usage.get(theirs))
+            self._record(ours, usage.get(theirs))
         details = usage.get("output_tokens_details")
         if type(details) is dict:
-            self._learn("thinking_tokens", details.get("thinking_tokens"))
+            self._record("thinking_tokens", details.get("thinking_tokens"))
 
-    def _learn(self, name: str, value: Any) -> None:
-        said = count(value)
-        if said or (said == 0 and name not in self._counts):
-            self._counts[name] = said
+    def _record(self, name: str, value: Any) -> None:
+        tokens = count(value)
+        if tokens or (tokens == 0 and name not in self._counts):
+            self._counts[name] = tokens
 
     def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
-        """Learn from ``stop_reason``; a notice where it is none of those known."""
-        said = text_of(delta, "stop_reason")
-        if not said:
+        """Record ``stop_reason``; a notice where it is unknown."""
+        name = text_of(delta, "stop_reason")
+        if not name:
             return iter(())
-        reason = STOP_REASONS.get(said)
+        reason = STOP_REASONS.get(name)
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
         self._stop = Stop(reason or StopReason.END, sequence or None)
-        return iter(() if reason else (Notice("stop.unknown", clean(said)[:60]),))
+        return iter(() if reason else (Notice("stop.unknown", clean(name)[:60]),))
 
     @property
     def paused(self) -> bool:
@@ -168,7 +170,7 @@ class MessageEvents:
     """Whether the block before was one of text."""
 
     _behind_cited: bool = field(init=False, default=False)
-    """Whether the block before cites, or said that it may."""
+    """Whether the block before cites, or announced that it may."""
 
     _budget: AnswerBudget = field(factory=AnswerBudget)
     """For blocks that are open, and what is known of those before."""
@@ -239,7 +241,7 @@ class MessageEvents:
         kind = delta.get("type")
         if kind == "text_delta":
             block, _ = self._open.get(index_of(value), (_STRAY, 0))
-            return block.say(text_of(delta, "text"))
+            return block.add_text(text_of(delta, "text"))
         if kind == "citations_delta":
             return self._cite(value, object_of(delta.get("citation")))
         if kind == "thinking_delta":
@@ -318,11 +320,11 @@ class PausableTurn:
     """Its body."""
 
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
-    _said: KeptBlocks = field(init=False)
+    _kept: KeptBlocks = field(init=False)
     _events: MessageEvents = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._said, self._events = KeptBlocks(self._budget), MessageEvents(self._budget)
+        self._kept, self._events = KeptBlocks(self._budget), MessageEvents(self._budget)
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
         """Stages, bytes to `Delta`, for the next message.
@@ -332,19 +334,19 @@ class PausableTurn:
         """
         events = reader(content_type)
         self._events.resume()
-        return events, self._said, self._events
+        return events, self._kept, self._events
 
     @property
     def paused(self) -> bool:
-        """Whether the service goes on if it is handed back what it said."""
-        return self._events.paused and self._said.whole
+        """Whether the service goes on if it is handed its content so far."""
+        return self._events.paused and self._kept.complete
 
     def following(self) -> UpstreamRequest:
         """Ask for the next message."""
-        messages, said = [*self._document["messages"]], self._said.blocks
+        messages, content = [*self._document["messages"]], self._kept.blocks
         if messages[-1]["role"] == "assistant":
-            said = [*messages.pop()["content"], *said]
-        messages.append({"role": "assistant", "content": said})
+            content = [*messages.pop()["content"], *content]
+        messages.append({"role": "assistant", "content": content})
         return evolve(self._request, body=dumps({**self._document, "messages": messages}))
 
 
@@ -362,7 +364,7 @@ class _KeptBlock:
         """All of it.
 
         Raises:
-            JsonError: Its arguments are no JSON.
+            JsonError: Its arguments are not JSON.
         """
         block = dict(self._start)
         for name, pieces in self.pieces.items():
@@ -401,11 +403,11 @@ class KeptBlocks:
 
     _open: dict[int, _KeptBlock] = field(init=False, factory=dict)
     _lost: bool = field(init=False, default=False)
-    """Whether there was something that cannot be handed back."""
+    """Whether there was content that cannot be handed back."""
 
     @property
-    def whole(self) -> bool:
-        """Whether the blocks are all that was said, and none is a call that the client has to answer."""
+    def complete(self) -> bool:
+        """Whether the blocks are all content so far, and none is a call that the client has to answer."""
         return not (self._lost or self._open or any(block.get("type") == "tool_use" for block in self.blocks))
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[JsonEvent | Notice]:

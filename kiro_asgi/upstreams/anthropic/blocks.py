@@ -33,7 +33,7 @@ from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
 
 _PREFIX: Final = "srvtoolu_"
-"""How the service's ids of its own calls begin; it takes no other."""
+"""Beginning of the service's ids of its own calls; it takes no other."""
 
 
 @define
@@ -43,7 +43,7 @@ class Searches:
     _calls: dict[str, ServerCall] = field(init=False, factory=dict)
 
     def called(self, call: ServerCall) -> Iterator[Delta]:
-        """A call."""
+        """Remember a call."""
         self._calls[call.call_id] = call
         yield call
 
@@ -61,7 +61,7 @@ def _output(content: Any) -> ToolOutput:
     if type(content) is not list:
         code = text_of(content, "error_code") if type(content) is dict else ""
         return ToolOutput(error_code=code or UNAVAILABLE, reworded=True)
-    return ToolOutput(tuple(map(_hit, (it for it in content if type(it) is dict))), reworded=True)
+    return ToolOutput(tuple(map(_hit, (page for page in content if type(page) is dict))), reworded=True)
 
 
 def _hit(page: Mapping[str, Any]) -> SearchHit:
@@ -72,17 +72,17 @@ def _hit(page: Mapping[str, Any]) -> SearchHit:
 # On the way back.
 
 
-def told_again(turn: Turn) -> Turn:
-    """*turn* with what its searches gave as the service sealed it, and their calls as calls of the service."""
+def as_server_calls(turn: Turn) -> Turn:
+    """*turn* with the results of its searches as the service sealed them, and their calls as the service's own."""
     found = {part.call_id for part in turn.parts if type(part) is ToolResult and part.block}
     if not found or turn.role is not Role.ASSISTANT:
         return turn
     called = {part.call_id for part in turn.parts if type(part) is ToolCallPart}
     ids = frozenset(each for each in found & called if each.startswith(_PREFIX))
-    return evolve(turn, parts=tuple(_told(part, ids) for part in turn.parts))
+    return evolve(turn, parts=tuple(_as_server_block(part, ids) for part in turn.parts))
 
 
-def _told(part: Part, ids: frozenset[str]) -> Part:
+def _as_server_block(part: Part, ids: frozenset[str]) -> Part:
     """A block as it is, where *part* belongs to a search whose id is in *ids*."""
     if type(part) is ToolCallPart and part.call_id in ids:
         call = {"type": "server_tool_use", "id": part.call_id, "name": WEB_SEARCH, "input": dict(part.input)}
@@ -93,10 +93,10 @@ def _told(part: Part, ids: frozenset[str]) -> Part:
 
 
 class OpenBlock:
-    """A block whose pieces say all there is to say, or one that is not known."""
+    """A block without state of its own, or one of an unknown type."""
 
     lasting: ClassVar[bool] = False
-    """Whether something of it is known until the end of the answer: a call's id, what the service ran."""
+    """Whether a part of it is kept until the end of the answer: a call's id, or a call that the service runs."""
 
     gathers: ClassVar[bool] = False
     """Whether it keeps its pieces."""
@@ -111,7 +111,7 @@ class OpenBlock:
         """Deltas of a piece of its arguments."""
         return ()
 
-    def say(self, text: str) -> Iterable[Delta]:
+    def add_text(self, text: str) -> Iterable[Delta]:
         """Deltas of a piece of its text."""
         return (TextDelta(text),)
 
@@ -125,12 +125,12 @@ class OpenBlock:
 
 @define
 class _WholeBlock(OpenBlock):
-    """A block whose start may say all of it."""
+    """A block whose start may hold all of it."""
 
     _deltas: tuple[Delta, ...]
 
     def opening(self) -> Iterable[Delta]:
-        """The deltas that the start amounts to."""
+        """The deltas of the start."""
         return self._deltas
 
 
@@ -146,15 +146,15 @@ class _Text(OpenBlock):
     def opening(self) -> Iterator[Delta]:
         """The text that its start holds."""
         if self._text:
-            yield from self.say(self._text)
+            yield from self.add_text(self._text)
 
-    def say(self, text: str) -> Iterable[Delta]:
+    def add_text(self, text: str) -> Iterable[Delta]:
         """A piece of it."""
         self._size += len(text)
         return (TextDelta(text),)
 
     def cite(self, location: Mapping[str, Any]) -> None:
-        """Told of at the end: a source may come before the text."""
+        """Keep a source for the end: it may come before the text."""
         self._locations.append(location)
 
     def closing(self) -> Iterator[Delta]:
@@ -207,7 +207,7 @@ class _ServerCall(OpenBlock):
     _pieces: list[str] = field(init=False, factory=list)
 
     def write(self, text: str) -> Iterable[Delta]:
-        """Nothing yet."""
+        """Gather the piece; no deltas yet."""
         self._pieces.append(text)
         return ()
 
@@ -287,10 +287,10 @@ OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], Op
         "web_search_tool_result": _result,
     }
 )
-"""Type of a block to what reads it."""
+"""Type of a block to its reader."""
 
 
 def index_of(value: Mapping[str, Any]) -> int:
-    """The place of the block that an event is about; -1 where it does not say."""
+    """The place of the block that an event is about; -1 where it names none."""
     index = value.get("index")
     return index if type(index) is int else -1

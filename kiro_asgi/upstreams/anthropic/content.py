@@ -35,7 +35,7 @@ from kiro_asgi.upstreams.rendering import WireNames, image_type, is_base64, plai
 
 MARK: Final = "cache_control"
 MOST: Final = 4
-"""Marks of one request; one for all of it counts."""
+"""Marks of one request; the mark of the whole request counts as one."""
 
 
 def marked(block: dict[str, Any], mark: str) -> dict[str, Any]:
@@ -46,12 +46,12 @@ def marked(block: dict[str, Any], mark: str) -> dict[str, Any]:
 
 
 def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: Notes) -> None:
-    """Take the first marks out of *body* where there are too many: a later one stands for more of the prompt.
+    """Remove the first marks from *body* where there are too many: a later one covers more of the prompt.
 
     Args:
         body: All but the blocks of messages is searched for marks.
         blocks: Blocks of messages that have one, in their order.
-        notes: What was left out.
+        notes: Gets the rules that applied.
     """
     places = [part for part in (*body.get("tools", ()), *body.get("system", ())) if MARK in part]
     places += blocks
@@ -70,26 +70,26 @@ TEXTS: Final = ("application/json", "application/xml", "application/yaml", "appl
 """Media types of texts that do not begin with ``text/``."""
 
 
-def sayable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[Turn]:
-    """The turns with those of their parts that the service can be told; a turn may be left empty."""
+def sendable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[Turn]:
+    """The turns with those of their parts that can be sent to the service; a turn may be left empty."""
     for turn in prompt.turns:
-        parts = (_told(part, turn, notes) for part in turn.parts)
-        kept = (part for part in parts if _is_sayable(part, turn.place, notes, replay_thinking))
+        parts = (_prepared(part, turn, notes) for part in turn.parts)
+        kept = (part for part in parts if _is_sendable(part, turn.place, notes, replay_thinking))
         yield evolve(turn, parts=tuple(kept))
 
 
-def _told(part: Part, turn: Turn, notes: Notes) -> Part:
-    """*part*, a result without blank texts, and of a document without a word its title."""
+def _prepared(part: Part, turn: Turn, notes: Notes) -> Part:
+    """*part*, in place of an empty document its title; a result loses its blank texts."""
     if type(part) is ToolResult:
-        inner = (_worded(_titled(each), part.is_error) for each in part.parts)
-        return evolve(part, parts=tuple(each for each in inner if _is_sayable(each, turn.place, notes)))
+        inner = (_without_search_block(_titled(each), part.is_error) for each in part.parts)
+        return evolve(part, parts=tuple(each for each in inner if _is_sendable(each, turn.place, notes)))
     if type(part) is Text:
-        return _worded(part, turn.role is Role.ASSISTANT)
+        return _without_search_block(part, turn.role is Role.ASSISTANT)
     return _titled(part) if type(part) is Document else part
 
 
-def _worded(part: _Inner, text_only: bool) -> _Inner:
-    """*part*, of a search result the text where there may be no such block: in an error, and in an answer."""
+def _without_search_block(part: _Inner, text_only: bool) -> _Inner:
+    """*part*, in place of a search result its text where such blocks are not allowed: in errors and answers."""
     if text_only and type(part) is Text and part.block is not None and part.block["type"] == "search_result":
         return evolve(part, block=None)
     return part
@@ -101,7 +101,7 @@ def _titled(part: Text | Image | Document) -> Text | Image | Document:
     return part
 
 
-def _is_sayable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
+def _is_sendable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
     match part:
         case Text(text, block=None):
             return not _is_blank(text, place, notes)
@@ -177,12 +177,14 @@ class Blocks:
         if part.url:
             return {"type": "url", "url": part.url}
         data = self._base64(part)
-        told = {"image/jpg": "image/jpeg"}.get(essence(part.media_type), essence(part.media_type))
-        found = image_type(data) or told
+        declared = {"image/jpg": "image/jpeg"}.get(essence(part.media_type), essence(part.media_type))
+        found = image_type(data) or declared
         if found not in IMAGE_TYPES:
             known = ", ".join(IMAGE_TYPES)
-            raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
-        if found != told:
+            raise refusal(
+                "images.format", f"image format {part.media_type[:40]!r}; the service takes {known}", part.place
+            )
+        if found != declared:
             self._notes.applies("images.mismatch", part.place)
         return {"type": "base64", "media_type": found, "data": data}
 
@@ -199,7 +201,7 @@ class Blocks:
         if kind == PDF:
             return {"type": "base64", "media_type": PDF, "data": self._base64(part)}
         if part.data and not (kind.startswith("text/") or kind in TEXTS):
-            what = f"document format {part.media_type[:40]!r}; there are {PDF} and texts"
+            what = f"document format {part.media_type[:40]!r}; the service takes {PDF} and texts"
             raise refusal("documents.format", what, part.place)
         if kind != _PLAIN["media_type"]:
             self._notes.applies("documents.plain", part.place)
@@ -213,7 +215,7 @@ class Blocks:
             return part.data
         plain = plain_base64(part.data)
         if not plain:
-            raise refusal(rule, "data that is no base64", part.place)
+            raise refusal(rule, "data that is not base64", part.place)
         self._notes.applies(rule, part.place)
         return plain
 

@@ -1,6 +1,6 @@
 """Errors of the service, whether they come as an HTTP status or as an event in the middle of an answer.
 
-The most telling fact decides: first well-known words of the message, then ``error.type``, and only then the status.
+The most specific fact decides: first well-known words of the message, then ``error.type``, and only then the status.
 
 Source: https://docs.anthropic.com/en/api/errors
 """
@@ -70,7 +70,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
         SIGNATURE,
     ),
 )
-"""Words of a message that say more than its type, what they mean, and the error's code."""
+"""Phrases of a message that are more specific than its type; class and code of the error that they mean."""
 
 TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -86,7 +86,7 @@ TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "overloaded_error": (UpstreamOverloaded, "overloaded"),
     }
 )
-"""``error.type`` to what it means."""
+"""``error.type`` to its meaning."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -105,7 +105,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
 
 
 MODEL: Final = re.compile(r"^model: ", re.I)
-"""How the message begins that says which model there is not."""
+"""Beginning of a message that names an unknown model."""
 
 UNKNOWN_MODEL: Final[Meaning] = (UnknownModel, "model_not_found")
 
@@ -116,15 +116,15 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     Its message is the service's own, redacted and cut, with the status behind it.
     """
     fields, error = fields_of(headers), _error(report_of(body))
-    said = clean(text_of(error, "message")) or clean(body.decode("utf-8", "replace")) or "no explanation"
-    return _classify(error, by_status(status, STATUSES), said, f" (HTTP {status})", retry_after(fields))
+    message = clean(text_of(error, "message")) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    return _classify(error, by_status(status, STATUSES), message, f" (HTTP {status})", retry_after(fields))
 
 
 def event_fault(report: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an ``error`` event means; *report* is its data."""
     error = _error(report)
-    said = clean(text_of(error, "message")) or "the answer ended with an error that was not explained"
-    return _classify(error, (UpstreamFault, "internal"), said, "", None)
+    message = clean(text_of(error, "message")) or "the answer ended with an error that was not explained"
+    return _classify(error, (UpstreamFault, "internal"), message, "", None)
 
 
 def _error(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -133,10 +133,10 @@ def _error(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _classify(
-    error: Mapping[str, Any], otherwise: Meaning, said: str, behind: str, wait: float | None
+    error: Mapping[str, Any], otherwise: Meaning, message: str, behind: str, wait: float | None
 ) -> KiroAsgiError:
     kind, code = TYPES.get(text_of(error, "type"), otherwise)
-    if code == TYPES["not_found_error"][1] and MODEL.match(said):
+    if code == TYPES["not_found_error"][1] and MODEL.match(message):
         kind, code = UNKNOWN_MODEL
-    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(said)), (kind, code))
-    return kind(worded(kind, said) + behind, code=code, retry_after=wait)
+    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(message)), (kind, code))
+    return kind(worded(kind, message) + behind, code=code, retry_after=wait)

@@ -1,6 +1,6 @@
-"""Models: which there are, how their names are spelled, and what is peculiar about each family.
+"""Models: the known ones, the spellings of their names, and the traits of each family.
 
-The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
+The service's own list counts; the table here stands in for it where, and as long as, there is none.
 
 Sources: https://docs.anthropic.com/en/api/models-list, https://docs.claude.com/en/docs/about-claude/models/overview
 """
@@ -60,7 +60,7 @@ def normalise(name: str) -> str:
 
 @frozen
 class ClaudeFamily:
-    """Peculiarities of a family of models."""
+    """Traits of a family of models."""
 
     budgets: bool = True
     """Whether it thinks within a budget that a request names."""
@@ -100,7 +100,7 @@ FAMILIES: Final[tuple[tuple[tuple[int, int], ClaudeFamily], ...]] = (
     ((3, 7), ClaudeFamily()),
     ((0, 0), ClaudeFamily(budgets=False)),
 )
-"""First version, newest first, to what is peculiar from there on."""
+"""First version, newest first, to the family from there on."""
 
 UNKNOWN: Final = ClaudeFamily()
 """A model whose name has no version is asked in the oldest form."""
@@ -116,7 +116,7 @@ def family(model: str) -> ClaudeFamily:
 
 
 def listed_family(model: ModelCard) -> ClaudeFamily:
-    """The family of *model* by its name; of thinking and schemas what the service lists counts."""
+    """The family of *model* by its name; for thinking and schemas the service's list takes precedence."""
     named, forms = family(model.id), model.thinking
     if model.schemas is not None:
         named = evolve(named, formed=model.schemas)
@@ -132,7 +132,7 @@ FIVE: Final = ("low", "medium", "high", "xhigh", "max")
 _FORMS: Final[Mapping[str, ThinkingForm]] = MappingProxyType(
     {"enabled": ThinkingForm.BUDGET, "adaptive": ThinkingForm.EFFORT}
 )
-"""Value of ``thinking.type`` to what it means."""
+"""Value of ``thinking.type`` to its meaning."""
 
 
 def _known(model: str, name: str = "", window: int = 200_000, answer: int = 64_000, *efforts: str) -> ModelCard:
@@ -150,7 +150,7 @@ KNOWN: Final[tuple[ModelCard, ...]] = (
     _known("claude-opus-4-20250514", "Claude Opus 4", 200_000, 32_000),
     _known("claude-sonnet-4-20250514", "Claude Sonnet 4"),
 )
-"""The models that the documentation names; of two windows the one that needs no asking, of two lengths the smaller."""
+"""The models that the documentation names; of two windows the one that needs no beta, of two lengths the smaller."""
 
 
 def models_path(page: str) -> str:

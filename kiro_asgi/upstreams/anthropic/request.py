@@ -1,10 +1,10 @@
 """The body of ``POST /v1/messages``: thinking, length and sampling; the conversation, tools and the choice among them;
-and what it comes to in tokens.
+and its size in tokens.
 
 How a model is asked to think, which is a part of the greatest length, depends on it:
 
 =================  ==========================================================================================
-the model          what it is sent
+the model          is sent
 =================  ==========================================================================================
 thinks in budgets  ``{"type": "enabled", "budget_tokens": …}``; an effort becomes the budget that it stands for
 is adaptive        ``{"type": "adaptive"}`` and ``output_config.effort``, the nearest level that it has; a budget
@@ -46,8 +46,8 @@ from kiro_asgi.model.prompt import (
     ToolResult,
 )
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
-from kiro_asgi.upstreams.anthropic.blocks import told_again
-from kiro_asgi.upstreams.anthropic.content import Blocks, bounded, marked, sayable
+from kiro_asgi.upstreams.anthropic.blocks import as_server_calls
+from kiro_asgi.upstreams.anthropic.content import Blocks, bounded, marked, sendable
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
@@ -80,10 +80,10 @@ def thinks(prompt: Prompt, family: ClaudeFamily, resumed: bool, notes: Notes) ->
     """Whether to ask for thinking.
 
     Args:
-        prompt: What is asked.
+        prompt: The request.
         family: Of the model.
         resumed: Whether the last turn hands over results of calls of a turn that does not begin with thinking.
-        notes: Why not.
+        notes: Gets the rule, where the answer is no.
     """
     if not prompt.thinking.wanted:
         return False
@@ -96,7 +96,7 @@ def thinks(prompt: Prompt, family: ClaudeFamily, resumed: bool, notes: Notes) ->
     if resumed:
         return not notes.applies("thinking.resumed")
     longest = prompt.sampling.max_tokens
-    if longest is not None and longest <= MIN_BUDGET:  # a longer answer than was asked for is the client's to pay
+    if longest is not None and longest <= MIN_BUDGET:  # not raised: the client would pay for a longer answer
         return not notes.applies("thinking.max_tokens", "max_tokens")
     return True
 
@@ -108,7 +108,7 @@ def _is_adaptive(prompt: Prompt, family: ClaudeFamily) -> bool:
 def length_and_thinking(
     prompt: Prompt, model: ModelCard, family: ClaudeFamily, notes: Notes, *, thinking: bool
 ) -> dict[str, Any]:
-    """``max_tokens``, ``thinking`` and ``output_config``; *thinking* says whether to ask for it."""
+    """``max_tokens``, ``thinking`` and ``output_config``; *thinking*: whether to ask for it."""
     asked = _ThinkingRequest(prompt, model, family, notes)
     if thinking and not _is_adaptive(prompt, family):
         return _within_budget(asked)
@@ -141,12 +141,12 @@ def _wanted_effort(wanted: Thinking, thinking: bool) -> str:
     return effort_of(wanted.budget_tokens)
 
 
-def _length(asked: _ThinkingRequest, besides: int = 0) -> int:
-    """The greatest length of the answer; *besides* are tokens of thinking, where the client names no limit."""
+def _length(asked: _ThinkingRequest, extra: int = 0) -> int:
+    """The greatest length of the answer; *extra* are tokens of thinking, where the client names no limit."""
     wanted, most = asked.prompt.sampling.max_tokens, asked.model.max_output_tokens
     if wanted is None:
         asked.notes.applies("sampling.max_tokens_default")
-        return min(DEFAULT_LENGTH + besides, most)
+        return min(DEFAULT_LENGTH + extra, most)
     bounded = min(max(wanted, 1), most)
     if bounded != wanted:
         asked.notes.applies("sampling.max_tokens", "max_tokens")
@@ -184,10 +184,10 @@ def sampling_fields(
     """``temperature``, ``top_p``, ``top_k`` and ``stop_sequences``.
 
     Args:
-        sampling: What the client says.
+        sampling: The client's options.
         family: Of the model.
         version: Of the API, a date.
-        notes: What was not carried.
+        notes: Gets the rules that applied.
         thinking: Whether thinking is asked for.
     """
     for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
@@ -235,7 +235,7 @@ def _offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
     """The tools to define, each name once; those that history calls where the client offers none.
 
     Raises:
-        RequestError: A tool must be called that is not there.
+        RequestError: The choice names a tool that is not there.
     """
     first: dict[str, Tool] = {}
     for tool in prompt.tools:
@@ -246,7 +246,7 @@ def _offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
 
 
 def _called(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
-    """The service wants calls of the past to be calls of tools that it knows."""
+    """Tools for the calls in the history: the service refuses calls of tools that are not defined."""
     called: dict[str, Tool] = {}
     for turn in prompt.turns:
         for part in turn.parts:
@@ -269,7 +269,7 @@ def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
 
 
 def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
-    """One entry of ``tools``.  What a client expects to be run for it, and the service does not, is a tool like any."""
+    """One entry of ``tools``.  A hosted tool that the service does not run is defined like any other."""
     if tool.hosted == WEB_SEARCH:
         options = {**tool.options, "max_uses": prompt.max_uses(tool)}
         return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
@@ -294,7 +294,7 @@ def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, An
 
 
 def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
-    """The member ``tool_choice``, if there is something to say."""
+    """The member ``tool_choice``; empty where it would be the default."""
     wanted = prompt.tool_choice
     if not prompt.tools:
         return {"type": "none"}
@@ -312,7 +312,7 @@ CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
     {"adapted.output_format": FORM_UNKNOWN, "adapted.output_schema": FORM}
 )
-"""Rule by which a schema is told in words, to the code of the refusal that puts it in force."""
+"""Rule by which the prompt states a schema, to the code of the refusal that puts it in force."""
 
 GO_ON: Final = "Continue."
 """Text of a user's turn that has to be there, and has none."""
@@ -328,12 +328,12 @@ class MessagesOptions:
     """Rules that earlier refusals put in force."""
 
     custom: bool = False
-    """Whether another server than Anthropic's answers: it may not know all of the API, and ignore what it does not."""
+    """Whether another server than Anthropic's answers: it may ignore parts of the API that it does not know."""
 
 
 @frozen
 class MessagesBody:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     document: dict[str, Any]
     names: WireNames
@@ -348,30 +348,30 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     """The request body for *prompt*.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
-        options: What the operator says.
+        prompt: The request.
+        model: The model that is asked.
+        options: The operator's, and adaptations.
         user_id: Opaque, the same for all requests of a conversation; empty for none.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, peculiar = Notes(), listed_family(model)
+    notes, family = Notes(), listed_family(model)
     for rule in options.adaptations:
         notes.applies(rule)
-    prompt = evolve(prompt, turns=tuple(map(told_again, prompt.turns)))
+    prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
-    thinking = thinks(prompt, peculiar, _is_resumed(drafts), notes)
-    form = _form(prompt, peculiar, options, notes)
-    drafts = _ended(drafts, peculiar.prefilled and not thinking and form is None, notes)
+    thinking = thinks(prompt, family, _is_resumed(drafts), notes)
+    form = _form(prompt, family, options, notes)
+    drafts = _ended(drafts, family.prefilled and not thinking and form is None, notes)
     blocks = Blocks(notes, names, model)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
-    fields |= length_and_thinking(prompt, model, peculiar, notes, thinking=thinking)
-    fields |= sampling_fields(prompt.sampling, peculiar, options.version, notes, thinking=thinking)
+    fields |= length_and_thinking(prompt, model, family, notes, thinking=thinking)
+    fields |= sampling_fields(prompt.sampling, family, options.version, notes, thinking=thinking)
     optional = {
-        "system": _system(prompt, notes, told=form is None or options.custom),
+        "system": _system(prompt, notes, with_schema=form is None or options.custom),
         "tools": tools,
         "tool_choice": _choice(prompt, names) if tools else {},
         "metadata": {"user_id": user_id} if user_id else {},
@@ -386,9 +386,9 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     return MessagesBody(fields, names, notes, form is not None and form.exact and not options.custom)
 
 
-def _form(prompt: Prompt, peculiar: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
-    """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
-    if not prompt.schema or not peculiar.formed or FORM_RULES.keys() & set(options.adaptations):
+def _form(prompt: Prompt, family: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
+    """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
+    if not prompt.schema or not family.formed or FORM_RULES.keys() & set(options.adaptations):
         return None
     return compiled(prompt.schema, notes)
 
@@ -396,7 +396,7 @@ def _form(prompt: Prompt, peculiar: ClaudeFamily, options: MessagesOptions, note
 def _conversation(prompt: Prompt, options: MessagesOptions, notes: Notes) -> list[Draft]:
     """The turns in strict order, the user's first."""
     ids = WireNames(CALL_ID, 128, "calls.id_changed", notes)
-    turns = [*sayable(prompt, notes, replay_thinking=options.replay_thinking)]
+    turns = [*sendable(prompt, notes, replay_thinking=options.replay_thinking)]
     drafts = merged((draft for draft in exchanges(turns, ids, notes) if _lead_with_thinking(draft, notes)), notes)
     if not drafts:
         notes.applies("turns.empty")
@@ -429,17 +429,17 @@ def _is_resumed(drafts: list[Draft]) -> bool:
 
 
 def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
-    """The last word is the user's, or an assistant's that the model goes on from."""
+    """Let the last turn be the user's, or an assistant's that the model goes on from."""
     last = drafts[-1]
     if last.role is Role.USER:
         return drafts
-    said = last.parts[-1]
-    if not prefilled or type(said) is not Text:
+    final = last.parts[-1]
+    if not prefilled or type(final) is not Text:
         notes.applies("turns.prefill", last.place)
         return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
-    if said.text != said.text.rstrip():
+    if final.text != final.text.rstrip():
         notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(said.text.rstrip(), said.cache)
+        last.parts[-1] = Text(final.text.rstrip(), final.cache)
     return drafts
 
 
@@ -466,13 +466,13 @@ def _plain_errors(draft: Draft, notes: Notes) -> Iterator[Part]:
     yield from others
 
 
-def _system(prompt: Prompt, notes: Notes, *, told: bool) -> list[dict[str, Any]]:
+def _system(prompt: Prompt, notes: Notes, *, with_schema: bool) -> list[dict[str, Any]]:
     texts = [
         marked({"type": "text", "text": text}, prompt.system_marks.get(index, ""))
         for index, text in enumerate(prompt.system)
         if text and not text.isspace()
     ]
-    if prompt.schema is not None and told:
+    if prompt.schema is not None and with_schema:
         notes.applies("output.schema_instruction")
         texts.append({"type": "text", "text": "\n\n".join(schema_instructions(prompt.schema))})
     return texts
@@ -490,7 +490,7 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
 
 
 def _collect(block: Mapping[str, Any], texts: list[str], values: list[Any]) -> float:
-    """Sort what a block says by kind, so that each is estimated at once; returns the price of what has a fixed one."""
+    """Sort the content of a block into *texts* and *values*; returns the tokens of what has a fixed price."""
     match block["type"]:
         case "text":
             texts.append(block["text"])
@@ -518,7 +518,7 @@ def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
     kinds = [block["type"] for block in _blocks(body)]
     return {
         "bytes": size,

@@ -1,4 +1,4 @@
-"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+"""Every rule: its name, its effect, the loss, and the module that applies it; in their order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "adapted.output_format",
-        "The schema of the answer is told in the system text, as the service refused every schema for this model.",
+        "The schema of the answer is stated in the system text, as the service refused every schema for this model.",
         _FORM,
         "request",
     ),
     Rule(
         "adapted.output_schema",
-        "The schema of the answer is told in the system text, as the service refused it.",
+        "The schema of the answer is stated in the system text, as the service refused it.",
         _FORM,
         "request",
     ),
@@ -41,7 +41,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "request"),
     Rule("schema.root", "The root of a schema is an object.", _FORM, "request"),
-    Rule("text.blank_dropped", "A text without a word is left out.", _NONE, "content"),
+    Rule("text.blank_dropped", "A blank text is left out.", _NONE, "content"),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE, "content"),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE, "content"),
     Rule("images.mismatch", "An image has the format that its bytes have.", _NONE, "content"),
@@ -49,7 +49,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("documents.format", "A document that is neither PDF nor text is refused.", _NONE, "content"),
     Rule(
         "attachments.base64",
-        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        "Base64 is written without line breaks, in the standard alphabet and padded; anything else is refused.",
         _FORM,
         "content",
     ),
@@ -63,22 +63,22 @@ RULES: Final[tuple[Rule, ...]] = (
     *PAIRING,
     Rule(
         "results.attachment_lifted",
-        "What is no text in a result that is an error stands behind it.",
+        "Parts other than text in a result that is an error stand behind it.",
         _FORM,
         "request",
     ),
     Rule("thinking.alone_dropped", "Earlier thinking that led to nothing is not handed back.", _CONTENT, "request"),
     Rule("thinking.first", "Earlier thinking moves before what came of it.", _FORM, "request"),
     Rule("cache.limit", "Of more marks for the prompt cache than four the last four count.", _NONE, "content"),
-    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "request"),
-    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "request"),
+    Rule("turns.empty", "An empty conversation becomes one user's turn.", _NONE, "request"),
+    Rule("turns.user_first", "Before an assistant's turn at the beginning a user's turn is added.", _NONE, "request"),
     Rule(
         "turns.prefill",
-        "Where the assistant has the last word and the model does not go on from there, the user asks it to.",
+        "Behind an assistant's last turn that the model does not go on from, a user's turn asks it to.",
         _NONE,
         "request",
     ),
-    Rule("turns.trimmed", "White space at the end of the assistant's last word is left out.", _NONE, "request"),
+    Rule("turns.trimmed", "White space at the end of the assistant's last text is left out.", _NONE, "request"),
     Rule(
         "output.schema_closed",
         "Objects of the answer's schema take no members but those that they name: the service wants them closed.",
@@ -87,13 +87,13 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "output.schema_constraints",
-        "Constraints on the answer that the service does not know are told in the description, and checked here.",
+        "Constraints on the answer that the service does not know are stated in the description, and checked here.",
         _FORM,
         "schema",
     ),
     Rule(
         "output.schema_instruction",
-        "The schema of the answer is told in the system text, where model, service or schema leave no other way.",
+        "The schema of the answer is stated in the system text, where model, service or schema leave no other way.",
         _FORM,
         "request",
     ),
@@ -105,9 +105,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _CONTENT,
         "request",
     ),
-    Rule(
-        "thinking.adaptive", "A model that decides by itself how much to think is not told a budget.", _FORM, "request"
-    ),
+    Rule("thinking.adaptive", "A model that decides by itself how much to think is sent no budget.", _FORM, "request"),
     Rule(
         "thinking.budget",
         "A budget has 1,024 tokens or more, and fewer than the answer may have.",
@@ -120,8 +118,8 @@ RULES: Final[tuple[Rule, ...]] = (
         _CONTENT,
         "request",
     ),
-    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "request"),
-    Rule("sampling.max_tokens_default", "A greatest length that the client does not name is named.", _NONE, "request"),
+    Rule("thinking.effort", "An effort is sent in the form that the model knows, or dropped.", _FORM, "request"),
+    Rule("sampling.max_tokens_default", "A greatest length is sent where the client names none.", _NONE, "request"),
     Rule(
         "sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE, "request"
     ),

@@ -1,8 +1,8 @@
-"""The form of the answer: a JSON Schema as the service compiles it (``output_config.format``), or in words.
+"""The form of the answer: a JSON Schema as the service compiles it (``output_config.format``).
 
 The service holds a model to a part of JSON Schema and refuses the rest: every object is closed, no schema holds itself,
-and constraints on numbers, lengths and patterns are unknown.  What it has no keyword for is told in the description.  A
-schema that would have to say something else than the client's is not sent at all.
+and constraints on numbers, lengths and patterns are unknown.  Constraints without a keyword are stated in the
+description.  A schema that could only be sent with another meaning is not sent at all.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 """
@@ -30,7 +30,7 @@ _TYPES: Final = frozenset({"object", "array", "string", "integer", "number", "bo
 _WRITTEN: Final = frozenset(
     {*_COPIED, *_ALTERNATIVES, *_DEFINITIONS, "$schema", "additionalProperties", "const", "enum", "items", "properties"}
 )
-"""Keywords that are not told in words."""
+"""Keywords that are not stated in the description."""
 
 _PLACE: Final = "schema"
 
@@ -44,7 +44,7 @@ class CompiledSchema:
     """Whether an answer that obeys it obeys the client's schema."""
 
 
-class _Unsayable(Exception):
+class _Unsupported(Exception):
     """The service would refuse the schema, or hold the answer to something else."""
 
 
@@ -54,14 +54,14 @@ def compiled(schema: Mapping[str, Any], notes: Notes) -> CompiledSchema | None:
     try:
         writing.require_an_end()
         written = writing.write(schema, _PLACE)
-    except _Unsayable:
+    except _Unsupported:
         return None
     if written.get("type") != "object":
         return None
-    for rule, places in (("output.schema_closed", writing.closed), ("output.schema_constraints", writing.told)):
+    for rule, places in (("output.schema_closed", writing.closed), ("output.schema_constraints", writing.described)):
         for place in places:
             notes.applies(rule, place)
-    return CompiledSchema(written, exact=not writing.told)
+    return CompiledSchema(written, exact=not writing.described)
 
 
 @define
@@ -72,19 +72,19 @@ class _Writing:
     closed: list[str] = field(init=False, factory=list)
     """Places of objects that the client left open."""
 
-    told: list[str] = field(init=False, factory=list)
-    """Places of constraints that are told in words."""
+    described: list[str] = field(init=False, factory=list)
+    """Places of constraints that are stated in the description."""
 
     def require_an_end(self) -> None:
         """Refuse definitions that lead to themselves, and references to anything else than a definition.
 
         Raises:
-            _Unsayable: There is one.
+            _Unsupported: There is one.
         """
         bodies = {f"#/{word}/{name}": body for word, name, body in self._definitions()}
         waiting = {name: {*_references(body)} for name, body in bodies.items()}
         if not {*_references(self._root)} <= waiting.keys():
-            raise _Unsayable
+            raise _Unsupported
         users: dict[str, list[str]] = {name: [] for name in waiting}
         for name, used in waiting.items():
             for each in used:
@@ -98,7 +98,7 @@ class _Writing:
                 if not waiting[user]:
                     ready.append(user)
         if waiting:
-            raise _Unsayable
+            raise _Unsupported
 
     def _definitions(self) -> Iterator[tuple[str, str, Any]]:
         for word in _DEFINITIONS:
@@ -109,19 +109,19 @@ class _Writing:
         """One schema, as deep as `kiro_asgi.model.prompt.require_depths` lets it be.
 
         Raises:
-            _Unsayable: It cannot be said.
+            _Unsupported: The service has no form for it.
         """
         node = _object(schema)
         parts = {word: self._named(node[word], f"{place}.{word}") for word in _DEFINITIONS if word in node}
         if "$ref" in node:
             if not node.keys() <= {"$ref", "title", "description", "default", "$schema", *_DEFINITIONS}:
-                raise _Unsayable
+                raise _Unsupported
             return {**parts, "$ref": node["$ref"]}
         parts |= {word: node[word] for word in _COPIED if word in node}
         parts |= self._values(node) | self._alternatives(node, place)
         kinds = _kinds(node)
         if not (kinds or parts.keys() & {"enum", "const", "anyOf", "allOf"}):
-            raise _Unsayable
+            raise _Unsupported
         if "object" in kinds:
             parts |= self._members(node, place)
         if "array" in kinds:
@@ -136,7 +136,7 @@ class _Writing:
         found = {word: node[word] for word in ("enum", "const") if word in node}
         values = chain(_list(found.get("enum", [])), (found[word] for word in ("const",) if word in found))
         if any(isinstance(value, Mapping | list | tuple) for value in values):
-            raise _Unsayable
+            raise _Unsupported
         return found
 
     def _alternatives(self, node: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -148,8 +148,8 @@ class _Writing:
         }
         if "oneOf" in found:
             if "anyOf" in found:
-                raise _Unsayable
-            self.told.append(f"{place}.oneOf")
+                raise _Unsupported
+            self.described.append(f"{place}.oneOf")
             found["anyOf"] = found.pop("oneOf")
         return found
 
@@ -157,7 +157,7 @@ class _Writing:
         """An object with members that it names, and no others."""
         additional = node.get("additionalProperties")
         if not isinstance(node.get("properties"), Mapping) or not (additional is None or isinstance(additional, bool)):
-            raise _Unsayable
+            raise _Unsupported
         if additional is not False:
             self.closed.append(place)
         return {"properties": self._named(node["properties"], f"{place}.properties"), "additionalProperties": False}
@@ -170,7 +170,7 @@ class _Writing:
         if rest.get("minItems") in (0, 1):
             parts["minItems"] = rest.pop("minItems")
         if rest:
-            self.told += (f"{place}.{word}" for word in rest)
+            self.described += (f"{place}.{word}" for word in rest)
             parts["description"] = f"{parts.get('description', '')} {dumps(rest).decode()}".lstrip()
         return parts
 
@@ -180,7 +180,7 @@ def _kinds(node: Mapping[str, Any]) -> frozenset[str]:
     kind = node.get("type", ())
     kinds = frozenset([kind] if isinstance(kind, str) else map(str, _list(kind)))
     if not kinds <= _TYPES:
-        raise _Unsayable
+        raise _Unsupported
     return kinds
 
 
@@ -199,11 +199,11 @@ def _references(schema: Any) -> Iterator[str]:
 
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _Unsayable
+        raise _Unsupported
     return value
 
 
 def _list(value: Any) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise _Unsayable
+        raise _Unsupported
     return value

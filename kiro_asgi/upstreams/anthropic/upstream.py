@@ -73,13 +73,13 @@ class MessagesEndpoint:
     """Whether API keys go into ``Authorization`` as tokens do."""
 
     extra: Headers = field(repr=False)
-    """Added to every request; one of our own that has the name of one of these is left out."""
+    """Added to every request, in place of those of ours that have the same name."""
 
     sign: Sign | None = field(default=None, repr=False)
     """Signs requests whose credential has no key."""
 
     def is_custom(self, credential: Credential) -> bool:
-        """Whether somebody else than Anthropic is asked with *credential*."""
+        """Whether *credential* is for another server than Anthropic's."""
         host = urlsplit(credential.endpoint or self.endpoint or ENDPOINT).hostname or ""
         return host != _HOST and not host.endswith(f".{_HOST}")
 
@@ -88,17 +88,17 @@ class MessagesEndpoint:
         return (credential.endpoint or self.endpoint or ENDPOINT).rstrip("/") + path
 
     def ask(self, credential: Credential, body: bytes, betas: Iterable[str]) -> UpstreamRequest:
-        """An answer as a stream, with the client's *betas*."""
+        """Ask for an answer as a stream, with the client's *betas*."""
         headers = self._headers(credential, (_JSON, _STREAM), self.version.encode(), betas)
         return self._request("POST", credential, "/v1/messages", headers, body)
 
     def look_up(self, credential: Credential, path: str) -> UpstreamRequest:
-        """A resource."""
+        """Ask for a resource."""
         headers = self._headers(credential, ((b"accept", b"application/json"),), self.version.encode(), ())
         return self._request("GET", credential, path, headers)
 
     def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
-        """A client's request, with what its headers say about the API."""
+        """Pass a client's request on, with the version and betas that its headers name."""
         headers = [*headers]
         versions = [value.strip() for name, value in headers if name.lower() == b"anthropic-version"]
         version = next(filter(_VERSION.fullmatch, reversed(versions)), self.version.encode())
@@ -142,13 +142,13 @@ class MessagesForwarding:
     tagged: bool = field(init=False, default=False)
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule has something to do for *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
-        peculiar = listed_family(model)
-        sampled = peculiar.sampled and self._endpoint.version < LAST_SAMPLED
+        """Whether a rule changes requests with *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
+        family = listed_family(model)
+        sampled = family.sampled and self._endpoint.version < LAST_SAMPLED
         return (
             (Ask.THOUGHTS in asks and not self._replay_thinking)
             or (Ask.SAMPLING in asks and not sampled)
-            or (Ask.SAMPLED_TWICE in asks and peculiar.sampled_once)
+            or (Ask.SAMPLED_TWICE in asks and family.sampled_once)
         )
 
     def request(
@@ -159,7 +159,7 @@ class MessagesForwarding:
         model: ModelCard,
         stream: bool,
     ) -> UpstreamRequest:
-        """The same request to the service; of the client's *headers* those go on that name a version and features."""
+        """The same request to the service; of the client's *headers*, version and betas are passed on."""
         return self._endpoint.pass_on(credential, body, headers)
 
 
@@ -176,7 +176,7 @@ def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class AnthropicUpstream(DirectUpstream):
-    """How one service that speaks the Messages API is talked to; holds no state and no secret of its own.
+    """One service that speaks the Messages API; holds no state and no secret of its own.
 
     Raises:
         ConfigError: A setting that cannot work.
@@ -187,7 +187,7 @@ class AnthropicUpstream(DirectUpstream):
     """Of the API."""
 
     betas: tuple[str, ...] = field(default=(), validator=_check_betas)
-    """Features to ask for in ``anthropic-beta``, besides the client's."""
+    """Features to ask for in ``anthropic-beta``, as well as the client's."""
 
     bearer: bool = False
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
@@ -262,7 +262,7 @@ class AnthropicUpstream(DirectUpstream):
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
         """This upstream without what *error* refuses: earlier thinking, for its signature, or the schema of the answer,
-        which is told in words then; ``None`` where that is no remedy, or was tried already."""
+        which the prompt then states; ``None`` where that does not help, or was tried already."""
         if "format" in rendered.document.get("output_config", {}):
             rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
             if rule:

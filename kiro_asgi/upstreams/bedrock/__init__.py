@@ -15,7 +15,7 @@ GEOGRAPHIES: Final = ("us", "eu", "apac", "jp", "au", "ca", "in", "us-gov", "glo
 """Prefixes of the inference profiles that AWS defines."""
 
 NOWHERE: Final = "us-east-1"
-"""Region of who has no account: a simulator's, and that of a payload that is only shown."""
+"""Region where there is no account: for a simulator, and for a payload that is only shown."""
 
 MODEL: Final = Shape(re.compile(r"[^=\s]{1,2048}(=[^=\s]{1,2048})?").fullmatch, "written as id or id=model behind it")
 
@@ -39,18 +39,18 @@ class BedrockSettings(DirectSettings):
 
     geography: str = setting("", Choices(("", *GEOGRAPHIES)))
     """Inference profile for ids of models without one, e.g. ``eu`` for profiles that stay in Europe.  Empty: an id is
-    sent as it is; many models are to be had by a profile only."""
+    sent as it is; many models can be asked by a profile only."""
 
     models: tuple[str, ...] = setting((), MODEL)
     """Ids and ARNs that no list of the account has: provisioned, imported and custom models, routers, profiles.  Each
-    as ``id``, or as ``id=model`` where the id does not say which model is behind it."""
+    as ``id``, or as ``id=model`` where the id does not show which model is behind it."""
 
     claude_api: str = setting("invoke", Choices(("invoke", "converse")))
-    """How Claude is asked: ``invoke`` is the Messages API with all that it has; ``converse`` is for accounts that are
-    allowed nothing else."""
+    """How Claude is asked: ``invoke`` is the whole Messages API; ``converse`` is for accounts that are allowed
+    nothing else."""
 
     betas: tuple[str, ...] = setting((), PART)
-    """Names of betas that every request to Claude asks for, besides the client's."""
+    """Names of betas that every request to Claude asks for, as well as the client's."""
 
     guardrail: str = setting("", LINE)
     """Id or ARN of a guardrail for every request.  Empty: none."""

@@ -1,7 +1,7 @@
 """Answers of the service as deltas: frames of a stream, or the document of an answer that is not streamed.
 
 Events of Converse are read here.  Frames of InvokeModel hold the events of a model's own API; for Claude these are read
-by who reads the Messages API.
+by the reader of the Messages API.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html and
 API_runtime_InvokeModelWithResponseStream.html
@@ -53,10 +53,10 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "model_context_window_exceeded": StopReason.CONTEXT_FULL,
     }
 )
-"""``stopReason`` to what it means; any other is an end that is noted."""
+"""``stopReason`` to its meaning; any other is an end with a notice."""
 
 MALFORMED: Final = ("malformed_model_output", "malformed_tool_use")
-"""Ends of answers that are worth nothing without a word before them."""
+"""Stop reasons that are errors where no content came before them."""
 
 _COUNTS: Final = (
     ("input_tokens", "inputTokens"),
@@ -97,7 +97,7 @@ class ConverseEvents:
     Raises:
         AnswerTooLarge: What has to be kept takes more than `kiro_asgi.limits.ANSWER_BYTES`.
         KiroAsgiError: From `flush`, `UpstreamProtocolError` with the code ``stream.cut``: the stream ended before the
-            message did; `UpstreamFault` with the code ``malformed``: the model made nothing that can be read.
+            message did; `UpstreamFault` with the code ``malformed``: the model's answer cannot be read.
     """
 
     _open: dict[int, _Block] = field(init=False, factory=dict)
@@ -107,8 +107,8 @@ class ConverseEvents:
     _stop: Stop | None = field(init=False, default=None)
     _malformed: str = field(init=False, default="")
     _usage: TokenUsage | None = field(init=False, default=None)
-    _said: bool = field(init=False, default=False)
-    """Whether there was anything of the answer."""
+    _has_content: bool = field(init=False, default=False)
+    """Whether any content came."""
 
     _notices: int = field(init=False, default=0)
     _budget: AnswerBudget = field(factory=AnswerBudget)
@@ -128,7 +128,7 @@ class ConverseEvents:
             raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
         for index in sorted(self._open):
             yield from self._close(index)
-        if self._malformed and not self._said:
+        if self._malformed and not self._has_content:
             raise UpstreamFault(f"the model's answer cannot be read ({self._malformed})", code="malformed")
         if self._usage is not None:
             yield self._usage
@@ -139,7 +139,7 @@ class ConverseEvents:
         return (Notice(code, clean(detail)[:60]),) if self._notices <= NOTICES else ()
 
     def _block(self, value: Mapping[str, Any]) -> _Block:
-        """The block that an event is about; opened where nothing was said of it."""
+        """The block that an event is about; opened here where its start did not come."""
         index = value.get("contentBlockIndex")
         index = index if type(index) is int else -1
         if index not in self._open:
@@ -161,7 +161,7 @@ class ConverseEvents:
         block = self._block(value)
         block.call_id = self._distinct(text_of(call, "toolUseId"))
         self._budget.take(ITEM)  # its id is known until the end
-        self._said = True
+        self._has_content = True
         yield ToolCallFragment(block.call_id, text_of(call, "name"))
 
     def _distinct(self, call_id: str) -> str:
@@ -178,7 +178,7 @@ class ConverseEvents:
     def _delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         delta, block = object_of(value.get("delta")), self._block(value)
         if text := text_of(delta, "text"):
-            self._said = True
+            self._has_content = True
             block.characters += len(text)
             yield TextDelta(text)
         if (call := delta.get("toolUse")) is not None:
@@ -227,14 +227,14 @@ class ConverseEvents:
             yield _citation(citation, block.characters)
 
     def _message_stop(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        said = text_of(value, "stopReason")
-        reason = STOP_REASONS.get(said)
+        name = text_of(value, "stopReason")
+        reason = STOP_REASONS.get(name)
         fields = object_of(value.get("additionalModelResponseFields"))
         sequence = text_of(object_of(fields.get("delta")), "stop_sequence") or text_of(fields, "stop_sequence")
         met = sequence if reason is StopReason.STOP_SEQUENCE else ""
         self._stop = Stop(reason or StopReason.END, met or None)
-        self._malformed = said if said in MALFORMED else ""
-        return () if reason else self._notice("stop.unknown", said)
+        self._malformed = name if name in MALFORMED else ""
+        return () if reason else self._notice("stop.unknown", name)
 
     def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         usage = object_of(value.get("usage"))
@@ -243,7 +243,7 @@ class ConverseEvents:
             self._usage = TokenUsage(**counts)
         return ()
 
-    def _nothing(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+    def _ignore(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         return ()
 
 
@@ -251,7 +251,7 @@ _DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation"})
 
 _EVENTS: Final[Mapping[str, Callable[[ConverseEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
     {
-        "messageStart": ConverseEvents._nothing,
+        "messageStart": ConverseEvents._ignore,
         "contentBlockStart": ConverseEvents._start,
         "contentBlockDelta": ConverseEvents._delta,
         "contentBlockStop": ConverseEvents._stopped,
@@ -259,7 +259,7 @@ _EVENTS: Final[Mapping[str, Callable[[ConverseEvents, Mapping[str, Any]], Iterab
         "metadata": ConverseEvents._metadata,
     }
 )
-"""Type of an event to what reads it."""
+"""Type of an event to its reader."""
 
 
 def _citation(citation: Mapping[str, Any], characters: int) -> Citation:
@@ -289,17 +289,17 @@ class Frames:
     """The stage from frames to deltas: of Converse, or of the Messages API where frames hold its events.
 
     Raises:
-        KiroAsgiError: The error that a frame reports; as `ConverseEvents` besides, and as *messages*.
+        KiroAsgiError: The error that a frame reports, or one of `ConverseEvents` or of *messages*.
     """
 
     _messages: Callable[[], Stage[JsonEvent, Delta]]
-    """Makes what reads the Messages API's events."""
+    """Makes the reader of the Messages API's events."""
 
     _inner: Stage[JsonEvent, Delta] | None = field(init=False, default=None)
-    """What reads the events; the first frame says which."""
+    """Reader of the events; the first frame decides which."""
 
     def feed(self, items: Iterable[Frame], /) -> Iterator[Delta]:
-        """What the frames say."""
+        """The deltas of the frames."""
         for frame in items:
             name, kind = _header(frame, ":event-type"), _header(frame, ":message-type")
             if kind in ("exception", "error") or is_exception(name):
@@ -348,18 +348,18 @@ class WholeAnswer:
 
     Raises:
         AnswerTooLarge: From `feed`: there is too much of it.
-        NotTheUpstream: From `flush`: it is no answer.
+        NotTheUpstream: From `flush`: it is not an answer.
     """
 
     _messages: Callable[[], Stage[JsonEvent, Delta]]
     _body: bytearray = field(init=False, factory=bytearray)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """Nothing."""
+        """Gather *items*; yield nothing."""
         for chunk in items:
             self._body += chunk
             if len(self._body) > BODY_BYTES:
-                raise AnswerTooLarge(f"an answer of more than {BODY_BYTES} bytes", code="answer_too_large")
+                raise AnswerTooLarge(f"the answer has more than {BODY_BYTES} bytes", code="answer_too_large")
         yield from ()
 
     def flush(self) -> Iterator[Delta]:
@@ -371,16 +371,18 @@ class WholeAnswer:
             yield from reader.feed((JsonEvent("message_stop", {"type": "message_stop"}),))
         elif "stopReason" in answer:
             reader = ConverseEvents()
-            yield from reader.feed(_unfolded(answer))
+            yield from reader.feed(_events_of(answer))
         elif message := text_of(answer, "message") or text_of(answer, "Message"):
             raise exception_fault(text_of(answer, "__type"), {"message": message})
         else:
-            raise NotTheUpstream("the service answered with JSON that is no message", code="upstream.content_type")
+            raise NotTheUpstream(
+                "the service answered with JSON that is not a message: check its endpoint", code="upstream.content_type"
+            )
         yield from reader.flush()
 
 
-def _unfolded(answer: Mapping[str, Any]) -> Iterator[JsonEvent]:
-    """The events that a whole answer of Converse stands for."""
+def _events_of(answer: Mapping[str, Any]) -> Iterator[JsonEvent]:
+    """The events of a stream with the same content as a whole answer of Converse."""
     message = object_of(object_of(answer.get("output")).get("message"))
     for index, block in enumerate(objects_of(message.get("content"))):
         place = {"contentBlockIndex": index}

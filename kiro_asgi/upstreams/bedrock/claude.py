@@ -1,4 +1,4 @@
-"""Claude: what the Messages API knows of it, in whichever API it is asked.
+"""Claude: its facts from the Messages API, whichever API it is asked by.
 
 This is the one module that knows another party: InvokeModel takes a body of the Messages API and hands out its events.
 Schemas for answers are the same for every model of the service, and compiled as Anthropic has them.
@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 VERSION: Final = "bedrock-2023-05-31"
-"""``anthropic_version`` of bodies; what the API's own version is called here."""
+"""``anthropic_version`` of bodies; the service's name of the API's version."""
 
 _SAMPLED: Final = "2023-06-01"
-"""Version of the API whose sampling counts."""
+"""Version of the API whose rules for sampling hold."""
 
 _LENGTHS: Final = (("claude-3-7-", 64_000), ("claude-3-5-", 8_192), ("claude-3-", 4_096))
-"""Beginning of a name to the greatest length of its answers, in tokens, where the Messages API has it no more."""
+"""Beginning of a name to the greatest length of its answers, in tokens, where the Messages API has it no longer."""
 
 BETAS: Final = (
     "computer-use-",
@@ -71,7 +71,7 @@ BETAS: Final = (
 
 
 def known(model: ModelCard) -> ModelCard:
-    """*model* with what the Messages API's own list says of the one that it is."""
+    """*model* with the facts of our list for the Messages API."""
     name = normalise(behind(model))
     card = next((card for card in models.KNOWN if normalise(card.id) == name), None)
     if card is None:
@@ -95,7 +95,7 @@ def betas(asked: Iterable[str], notes: Notes) -> list[str]:
 
 
 def invoked(document: Mapping[str, Any], betas: list[str]) -> dict[str, Any]:
-    """The body of InvokeModel for one of the Messages API: which model, and whether to stream, says the address."""
+    """The body of InvokeModel for one of the Messages API; the URL names the model, and whether to stream."""
     rest = {name: value for name, value in document.items() if name not in ("model", "stream")}
     return {"anthropic_version": VERSION, **({"anthropic_beta": betas} if betas else {}), **rest}
 
@@ -114,10 +114,10 @@ def fields(prompt: Prompt, model: ModelCard, resumed: bool, notes: Notes) -> dic
     """Length, thinking and sampling as members of the Messages API; Converse has places of its own for some.
 
     Args:
-        prompt: What is asked.
-        model: Of whom, as `known` has it.
+        prompt: The request.
+        model: The model that is asked, as `known` has it.
         resumed: Whether the model is in the middle of a turn that does not begin with thinking.
-        notes: What was adapted.
+        notes: Gets the rules that applied.
     """
     family = listed_family(model)
     thinking = thinks(prompt, family, resumed, notes)

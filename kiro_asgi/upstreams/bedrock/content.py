@@ -24,7 +24,7 @@ from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import WireNames, image_type, instead_of_address, is_base64, plain_base64
 
 NOTHING: Final = "(no output)"
-"""What a tool said that said nothing: a text without a word is refused."""
+"""Text of a result without content: the service refuses a blank one."""
 
 IMAGES: Final[Mapping[str, str]] = MappingProxyType(
     {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
@@ -53,7 +53,7 @@ MOST: Final = (("image", 20), ("document", 5))
 """How many of a kind one message may hold, results of tools counted."""
 
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9()\[\] -]+")
-"""What may not stand in a document's name."""
+"""Characters that a document's name may not have."""
 
 _LONGEST: Final = 190
 """Characters of a document's name, a number behind it not counted."""
@@ -67,22 +67,22 @@ def cache_point(mark: str) -> dict[str, Any]:
     return {"cachePoint": {"type": "default", **lasting}}
 
 
-def sayable(prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, replay: bool) -> Iterator[Turn]:
-    """The turns with those of their parts that *model* can be told; a turn may be left empty.
+def sendable(prompt: Prompt, model: ModelCard, family: Family, notes: Notes, *, replay: bool) -> Iterator[Turn]:
+    """The turns with those of their parts that can be sent to *model*; a turn may be left empty.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
-        family: What is peculiar about it.
-        notes: What was left out.
+        prompt: The conversation.
+        model: The model that is asked.
+        family: Its family.
+        notes: Gets the rules that applied.
         replay: Whether thinking of earlier answers is handed back.
     """
     for turn in prompt.turns:
         parts: list[Part] = []
         for part in turn.parts:
             if type(part) is ToolResult:
-                said = (each for each in part.parts if not _is_blank(each, turn.place, notes))
-                parts.append(evolve(part, parts=tuple(said)))
+                shown = (each for each in part.parts if not _is_blank(each, turn.place, notes))
+                parts.append(evolve(part, parts=tuple(shown)))
             elif type(part) is ThinkingPart:
                 parts += [part] if _is_own(part, model, family, turn.place, notes, replay=replay) else []
             elif not _is_blank(part, turn.place, notes):
@@ -95,7 +95,7 @@ def _is_blank(part: Part, place: str, notes: Notes) -> bool:
 
 
 def _is_own(part: ThinkingPart, model: ModelCard, family: Family, place: str, notes: Notes, *, replay: bool) -> bool:
-    """Whether *model* has signed *part*, or takes thinking that nobody has."""
+    """Whether *model* has signed *part*, or takes unsigned thinking."""
     if not replay:
         return not notes.applies("thinking.dropped", place)
     seal = part.redacted or part.signature
@@ -175,12 +175,12 @@ class ConverseBlocks:
         if not self._model.images:
             raise refusal("images.model", f"{self._model.id} takes no images", part.place)
         self._refuse_address(part, "images.address")
-        told = essence(part.media_type)
-        found = image_type(part.data) or told
+        declared = essence(part.media_type)
+        found = image_type(part.data) or declared
         if found not in IMAGES:
-            what = f"image format {found[:40]!r}; there are {', '.join(dict.fromkeys(IMAGES))}"
+            what = f"image format {found[:40]!r}; the service takes {', '.join(dict.fromkeys(IMAGES))}"
             raise refusal("images.format", what, part.place)
-        if IMAGES[found] != IMAGES.get(told):
+        if IMAGES[found] != IMAGES.get(declared):
             self._notes.applies("images.mismatch", part.place)
         return {"format": IMAGES[found], "source": {"bytes": self._base64(part)}}
 
@@ -189,7 +189,7 @@ class ConverseBlocks:
         kind = essence(part.media_type)
         form = DOCUMENTS.get(kind, "txt" if kind.startswith("text/") or not part.data else "")
         if not form:
-            what = f"document format {kind[:40]!r}; there are {', '.join(DOCUMENTS)} and texts"
+            what = f"document format {kind[:40]!r}; the service takes {', '.join(DOCUMENTS)} and texts"
             raise refusal("documents.format", what, part.place)
         data = self._base64(part) if part.data else b64encode((part.text or ".").encode("utf-8", "replace")).decode()
         block: dict[str, Any] = {"format": form, "name": self._title(part), "source": {"bytes": data}}
@@ -224,7 +224,7 @@ class ConverseBlocks:
             return part.data
         plain = plain_base64(part.data)
         if not plain:
-            raise refusal(rule, "data that is no base64", part.place)
+            raise refusal(rule, "data that is not base64", part.place)
         self._notes.applies(rule, part.place)
         return plain
 

@@ -1,6 +1,6 @@
-"""What the service's refusals mean, whether they come as an HTTP status or as a frame in the middle of an answer.
+"""Errors of the service, whether they come as an HTTP status or as a frame in the middle of an answer.
 
-The most telling fact decides: first well-known words of the message, then the exception's name, and only then the
+The most specific fact decides: first well-known words of the message, then the exception's name, and only then the
 status.  A model's own error counts by the status that the model had.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html and API_runtime_ConverseStream.html
@@ -46,7 +46,7 @@ PROFILE: Final = "inference_profile_required"
 _HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {PROFILE: " (ask for the id of an inference profile, or set bedrock.geography)"}
 )
-"""Code to what may be done about it, behind the service's words."""
+"""Code to advice, which follows the service's message."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"provided model identifier is invalid", re.I), UnknownModel, "model_not_found"),
@@ -88,7 +88,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"bearer token\b.{0,200}\b(?:invalid|expired)", re.I | re.S), UpstreamTokenInvalid, "token_invalid"),
     (re.compile(r"data retention mode|use case details have not been", re.I), UpstreamDenied, "access_denied"),
 )
-"""Words of a message that say more than its exception's name, what they mean, and the error's code."""
+"""Phrases of a message that are more specific than its exception's name; class and code of the error that they mean."""
 
 EXCEPTIONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -119,7 +119,7 @@ EXCEPTIONS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "serviceunavailable": (UpstreamOverloaded, "overloaded"),
     }
 )
-"""Exception in small letters, without its ``Exception`` ending, to what it means."""
+"""Exception in small letters, without its ``Exception`` ending, to its meaning."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -134,7 +134,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         504: (UpstreamTimeout, "timeout"),
     }
 )
-"""What a status means when nothing else is known."""
+"""Status to its meaning, where nothing else is known."""
 
 _MODELS_OWN: Final = frozenset({"modelerror", "modelstreamerror"})
 """Exceptions that hold the status of the model's own answer."""
@@ -147,15 +147,15 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     """
     fields, report = fields_of(headers), report_of(body)
     name = fields.get("x-amzn-errortype") or text_of(report, "code") or text_of(report, "__type")
-    said = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    message = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
     meaning = by_status(status, STATUSES)
-    return _classify(name, report, meaning, said, f" (HTTP {status})", retry_after(fields))
+    return _classify(name, report, meaning, message, f" (HTTP {status})", retry_after(fields))
 
 
 def exception_fault(name: str, report: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an exception in the middle of an answer means; *report* is its payload."""
-    said = _message(report) or f"the answer ended with {clean(name) or 'an unnamed exception'}"
-    return _classify(name, report, (UpstreamFault, "internal"), said, "", None)
+    message = _message(report) or f"the answer ended with {clean(name) or 'an unnamed exception'}"
+    return _classify(name, report, (UpstreamFault, "internal"), message, "", None)
 
 
 def is_exception(name: str) -> bool:
@@ -164,14 +164,14 @@ def is_exception(name: str) -> bool:
 
 
 def _classify(
-    name: str, report: Mapping[str, Any], otherwise: Meaning, said: str, behind: str, wait: float | None
+    name: str, report: Mapping[str, Any], otherwise: Meaning, message: str, behind: str, wait: float | None
 ) -> KiroAsgiError:
     plain, original = _plain_name(name), report.get("originalStatusCode")
     kind, code = EXCEPTIONS.get(plain, otherwise)
     if plain in _MODELS_OWN and type(original) is int:
         kind, code = by_status(original, STATUSES)
-    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(said)), (kind, code))
-    return kind(worded(kind, said) + _HINTS.get(code, "") + behind, code=code, retry_after=wait)
+    kind, code = next(((found, word) for words, found, word in PHRASES if words.search(message)), (kind, code))
+    return kind(worded(kind, message) + _HINTS.get(code, "") + behind, code=code, retry_after=wait)
 
 
 def _plain_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which models there are, what their ids say, and what is peculiar about their families.
+"""Models: how they are listed, what their ids mean, and traits of their families in Converse.
 
 Sources: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListFoundationModels.html,
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListInferenceProfiles.html,
@@ -47,7 +47,7 @@ class Reasoning:
 
 @frozen(kw_only=True)
 class Family:
-    """What is peculiar about models in Converse."""
+    """Traits of a family of models in Converse."""
 
     streams_calls: bool = True
     """Whether answers are streamed where tools are offered."""
@@ -62,10 +62,10 @@ class Family:
     """Whether results of tools may stand beside other content."""
 
     result_media: frozenset[str] = frozenset({"image", "document"})
-    """What results of tools may hold besides text."""
+    """Media that results of tools may hold, as well as text."""
 
     status: bool = True
-    """Whether results of tools may say that they are errors."""
+    """Whether results of tools may be marked as errors."""
 
     cached: frozenset[str] = frozenset()
     """Where cache points may stand: ``system``, ``tools``, ``messages``."""
@@ -105,7 +105,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 CLAUDE: Final = Family(
     choices=_ALL, cached=_EVERYWHERE, top_k=("top_k",), context_window=200_000, max_output_tokens=64_000
 )
-"""Thinking, sampling, prefills and schemas of Claude are told by its version, as by the Messages API."""
+"""Thinking, sampling, prefills and schemas of Claude depend on its version, as in the Messages API."""
 
 _NOVA: Final = Family(
     choices=_ALL,
@@ -199,7 +199,7 @@ FAMILIES: Final[tuple[tuple[tuple[str, ...], Family], ...]] = (
     ),
     (("moonshot",), Family(result_media=_NOTHING, images=False, formed=True)),
 )
-"""Beginning of a model's id, without its geography, to what is peculiar; the first that fits counts."""
+"""Beginning of a model's id, without its geography, to its family; the first that fits counts."""
 
 UNKNOWN: Final = Family()
 
@@ -221,8 +221,8 @@ def behind(model: ModelCard) -> str:
     return base if _PROVIDER.match(base) or not model.name else base_model(model.name)
 
 
-def family(model: ModelCard) -> Family:
-    """What is peculiar about *model*."""
+def family_of(model: ModelCard) -> Family:
+    """The family of *model*."""
     base = behind(model)
     return next((found for begins, found in FAMILIES if base.startswith(begins)), UNKNOWN)
 
@@ -233,8 +233,8 @@ def is_claude(model: ModelCard) -> bool:
 
 
 def card_of(model: str, name: str = "", base: str = "", images: bool | None = None) -> ModelCard:
-    """A model by its id; *base* is the model behind it, where the id does not say."""
-    found = family(ModelCard(model, base))
+    """A model by its id; *base* is the model behind it, where the id does not show it."""
+    found = family_of(ModelCard(model, base))
     return ModelCard(
         model,
         base or name,
@@ -256,10 +256,10 @@ _KINDS: Final = ("SYSTEM_DEFINED", "APPLICATION")
 
 
 def models_path(page: str) -> str:
-    """Path of a part of the account's models: first those that are asked by themselves, then profiles by type.
+    """Path of a part of the account's models: first those that need no profile, then profiles by type.
 
     Args:
-        page: Empty for the first; else a type of profiles, and after a space the service's mark of the part.
+        page: Empty for the first; else a type of profiles, and after a space the service's cursor of the part.
     """
     kind, _, token = page.partition(" ")
     if not kind:
@@ -272,7 +272,7 @@ def parse_models(body: bytes) -> ModelPage:
     """The models of a part, in its order.
 
     Raises:
-        UpstreamProtocolError: It is none.
+        UpstreamProtocolError: It is not a list of models.
     """
     listing = read_listing(body, dict)
     if "modelSummaries" in listing:

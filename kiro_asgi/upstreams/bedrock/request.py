@@ -28,15 +28,15 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
-from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sayable
-from kiro_asgi.upstreams.bedrock.models import Family, family, is_claude
+from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sendable
+from kiro_asgi.upstreams.bedrock.models import Family, family_of, is_claude
 from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
 from kiro_asgi.wire.json import dumps
 
 _DEFAULT_EFFORT: Final = "medium"
-"""Of who wants thinking and says no more."""
+"""Level of a request for thinking that names none."""
 
 _INFERENCE: Final = (
     ("maxTokens", "max_tokens"),
@@ -53,11 +53,11 @@ def _claude_options(
     """Length, thinking and sampling of Claude.
 
     Args:
-        prompt: What is asked.
-        model: Of whom, as `kiro_asgi.upstreams.bedrock.claude.known` has it.
+        prompt: The request.
+        model: The model that is asked, as `kiro_asgi.upstreams.bedrock.claude.known` has it.
         resumed: Whether the model is in the middle of a turn that does not begin with thinking.
         betas: The operator's.
-        notes: What was adapted.
+        notes: Gets the rules that applied.
     """
     fields = claude.fields(prompt, model, resumed, notes)
     inference = {ours: fields.pop(theirs) for ours, theirs in _INFERENCE if theirs in fields}
@@ -69,7 +69,7 @@ def _claude_options(
     return made
 
 
-def _model_options(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
+def _model_options(prompt: Prompt, family: Family, notes: Notes) -> dict[str, Any]:
     """Length, sampling and reasoning of models that are not Claude."""
     sampling = prompt.sampling
     for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
@@ -80,7 +80,7 @@ def _model_options(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, 
     inference: dict[str, Any] = {}
     if sampling.max_tokens is not None:
         inference["maxTokens"] = max(sampling.max_tokens, 1)
-    if peculiar.sampled:
+    if family.sampled:
         inference |= _sampled(prompt, notes)
     else:
         for name in sampling.given(("temperature", "top_p")):
@@ -88,14 +88,14 @@ def _model_options(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, 
     if stops:
         inference["stopSequences"] = stops
     own: dict[str, Any] = {}
-    if sampling.top_k is not None and peculiar.top_k:
-        *outer, last = peculiar.top_k
+    if sampling.top_k is not None and family.top_k:
+        *outer, last = family.top_k
         own = {last: sampling.top_k}
         for name in reversed(outer):
             own = {name: own}
     elif sampling.top_k is not None:
         notes.applies("sampling.model", "top_k")
-    own |= _reasoning(prompt, peculiar, notes)
+    own |= _reasoning(prompt, family, notes)
     return {"inferenceConfig": inference, "additionalModelRequestFields": own}
 
 
@@ -110,31 +110,31 @@ def _sampled(prompt: Prompt, notes: Notes) -> dict[str, Any]:
     return made
 
 
-def _reasoning(prompt: Prompt, peculiar: Family, notes: Notes) -> dict[str, Any]:
+def _reasoning(prompt: Prompt, family: Family, notes: Notes) -> dict[str, Any]:
     """The member by which the model is asked to reason; nothing where that is not wanted, or it cannot be asked."""
     wanted = prompt.thinking
     if not wanted.wanted and not wanted.effort:
         return {}
-    if peculiar.reasoning is None:
+    if family.reasoning is None:
         notes.applies("thinking.unavailable", "thinking")
         return {}
     effort = wanted.effort or (effort_of(wanted.budget_tokens) if wanted.budget_tokens else _DEFAULT_EFFORT)
-    if effort == "none" and "none" not in peculiar.reasoning.levels:
+    if effort == "none" and "none" not in family.reasoning.levels:
         return {}
-    nearest = nearest_effort(effort, peculiar.reasoning.levels)
+    nearest = nearest_effort(effort, family.reasoning.levels)
     if nearest != wanted.effort:
         notes.applies("thinking.effort", "thinking")
-    return peculiar.reasoning.fields(nearest) if nearest else {}
+    return family.reasoning.fields(nearest) if nearest else {}
 
 
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 
 GO_ON: Final = "Continue."
-"""What a user says who says nothing."""
+"""Text of a user's turn that has to be there, and has none."""
 
 PAUSE: Final = "."
-"""What an assistant says between results and what the user says beside them, where a family wants them apart."""
+"""Text of the assistant's turn between results and the user's other parts, where a family wants these apart."""
 
 MOST_POINTS: Final = 4
 """Cache points of one request."""
@@ -142,7 +142,7 @@ MOST_POINTS: Final = 4
 
 @frozen(kw_only=True)
 class ConverseOptions:
-    """What the operator says about requests."""
+    """Options of rendering that are the operator's, or follow from earlier errors."""
 
     replay_thinking: bool = True
     betas: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class ConverseOptions:
 
 @frozen
 class Body:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     document: dict[str, Any]
     names: WireNames
@@ -175,46 +175,46 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
     """
-    notes, asked, peculiar = Notes(), model, family(model)
+    notes, asked, family = Notes(), model, family_of(model)
     if is_claude(model):
         asked = claude.known(model)
-        peculiar = evolve(peculiar, prefilled=claude.prefilled(asked), formed=claude.formed(asked))
+        family = evolve(family, prefilled=claude.prefilled(asked), formed=claude.formed(asked))
     names = WireNames(TOOL_NAME, 64, "tools.renamed", notes)
-    drafts = _conversation(prompt, model, peculiar, options, notes)
-    form = _form(prompt, peculiar, options, notes)
-    system = [*_system(prompt, peculiar, notes, told=form is None)]
-    if system and not peculiar.system:
+    drafts = _conversation(prompt, model, family, options, notes)
+    form = _form(prompt, family, options, notes)
+    system = [*_system(prompt, family, notes, with_schema=form is None)]
+    if system and not family.system:
         notes.applies("system.told", prompt.system_place)
         drafts[0].parts[:0] = [Text(block["text"]) for block in system if "text" in block]
         system = []
     resumed = _is_resumed(drafts)
-    drafts = _ended(drafts, peculiar.prefilled and form is None, notes)
-    tools = _tools(prompt, drafts, peculiar, names, notes)
+    drafts = _ended(drafts, family.prefilled and form is None, notes)
+    tools = _tools(prompt, drafts, family, names, notes)
     made = (
         _claude_options(prompt, asked, resumed, options.betas, notes)
         if is_claude(model)
-        else _model_options(prompt, peculiar, notes)
+        else _model_options(prompt, family, notes)
     )
-    config = _tool_config(prompt, tools, peculiar, names, notes)
+    config = _tool_config(prompt, tools, family, names, notes)
     if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):
         config.pop("toolChoice", None)
         made.setdefault("additionalModelRequestFields", {})["tool_choice"] = choice
-    blocks = ConverseBlocks(notes, names, model, peculiar)
+    blocks = ConverseBlocks(notes, names, model, family)
     messages: list[dict[str, Any]] = [
         {"role": draft.role.value, "content": blocks.content(draft.parts, draft.place)} for draft in drafts
     ]
-    if prompt.cache and "messages" in peculiar.cached:
+    if prompt.cache and "messages" in family.cached:
         messages[-1]["content"].append(cache_point(prompt.cache))
-    whole = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
-    fields = {"messages": messages, **{name: value for name, value in whole.items() if value}}
+    optional = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
+    fields = {"messages": messages, **{name: value for name, value in optional.items() if value}}
     _bound(fields, notes)
-    streamed = peculiar.streams_calls or not config
+    streamed = family.streams_calls or not config
     return Body(fields, names, notes, streamed, formed=form is not None and form.exact)
 
 
-def _form(prompt: Prompt, peculiar: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:
-    """The schema as the service is asked to obey it; ``None`` where there is none, or it is told in words."""
-    if not prompt.schema or not peculiar.formed or claude.FORM_RULES.keys() & set(options.adaptations):
+def _form(prompt: Prompt, family: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:
+    """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
+    if not prompt.schema or not family.formed or claude.FORM_RULES.keys() & set(options.adaptations):
         return None
     return claude.compiled(prompt.schema, notes)
 
@@ -228,13 +228,13 @@ def _output_config(form: claude.CompiledSchema | None) -> dict[str, Any]:
 
 
 def _conversation(
-    prompt: Prompt, model: ModelCard, peculiar: Family, options: ConverseOptions, notes: Notes
+    prompt: Prompt, model: ModelCard, family: Family, options: ConverseOptions, notes: Notes
 ) -> list[Draft]:
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
-    turns = sayable(prompt, model, peculiar, notes, replay=options.replay_thinking)
-    drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, peculiar, notes)), notes)
-    if not peculiar.mixed:
+    turns = sendable(prompt, model, family, notes, replay=options.replay_thinking)
+    drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, family, notes)), notes)
+    if not family.mixed:
         drafts = [*_apart(drafts, notes)]
     if not drafts:
         notes.applies("turns.empty")
@@ -245,10 +245,10 @@ def _conversation(
     return [Draft(Role.USER, [Text(GO_ON)]), *drafts]
 
 
-def _in_order(draft: Draft, peculiar: Family, notes: Notes) -> bool:
+def _in_order(draft: Draft, family: Family, notes: Notes) -> bool:
     """Whether anything is left of *draft* once its parts stand in order: thinking, text, calls; results, the rest."""
     if draft.role is Role.USER:
-        draft.parts = [*lifted(draft.parts, peculiar, draft.place, notes)]
+        draft.parts = [*lifted(draft.parts, family, draft.place, notes)]
         return bool(draft.parts)
     ranks = [_RANKS.get(type(part), 1) for part in draft.parts]
     if set(ranks) == {0}:
@@ -283,39 +283,39 @@ def _is_resumed(drafts: list[Draft]) -> bool:
 
 
 def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
-    """The last word is the user's, or an assistant's that the model goes on from."""
+    """Let the last turn be the user's, or an assistant's that the model goes on from."""
     last = drafts[-1]
     if last.role is Role.USER:
         return drafts
-    said = last.parts[-1]
-    if not prefilled or type(said) is not Text:
+    final = last.parts[-1]
+    if not prefilled or type(final) is not Text:
         notes.applies("turns.prefill", last.place)
         return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
-    if said.text != said.text.rstrip():
+    if final.text != final.text.rstrip():
         notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(said.text.rstrip(), said.cache)
+        last.parts[-1] = Text(final.text.rstrip(), final.cache)
     return drafts
 
 
-def _system(prompt: Prompt, peculiar: Family, notes: Notes, *, told: bool) -> Iterator[dict[str, Any]]:
+def _system(prompt: Prompt, family: Family, notes: Notes, *, with_schema: bool) -> Iterator[dict[str, Any]]:
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
             yield {"text": text}
             mark = prompt.system_marks.get(index, "")
-            if mark and "system" in peculiar.cached:
+            if mark and "system" in family.cached:
                 yield cache_point(mark)
-    if prompt.schema is not None and told:
+    if prompt.schema is not None and with_schema:
         notes.applies("output.schema_instruction")
         yield {"text": "\n\n".join(schema_instructions(prompt.schema))}
 
 
 def _tools(
-    prompt: Prompt, drafts: Iterable[Draft], peculiar: Family, names: WireNames, notes: Notes
+    prompt: Prompt, drafts: Iterable[Draft], family: Family, names: WireNames, notes: Notes
 ) -> list[dict[str, Any]]:
     """Specifications of the tools to define: each name once, and those that history calls where none is offered.
 
     Raises:
-        RequestError: A tool must be called that is not there.
+        RequestError: The choice names a tool that is not there.
     """
     first: dict[str, Tool] = {}
     for tool in prompt.tools:
@@ -340,7 +340,7 @@ def _tools(
         described = {"description": tool.description} if tool.description.strip() else {}
         schema = {"json": _schema(tool.schema, tool.place, notes)}
         written.append({"toolSpec": {"name": names.wire(tool.name, tool.place), **described, "inputSchema": schema}})
-        if tool.cache and "tools" in peculiar.cached:
+        if tool.cache and "tools" in family.cached:
             written.append(cache_point(tool.cache))
     return written
 
@@ -358,13 +358,13 @@ def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, An
 
 
 def _tool_config(
-    prompt: Prompt, tools: list[dict[str, Any]], peculiar: Family, names: WireNames, notes: Notes
+    prompt: Prompt, tools: list[dict[str, Any]], family: Family, names: WireNames, notes: Notes
 ) -> dict[str, Any]:
     wanted = prompt.tool_choice
     if not tools:
         return {}
     mode = wanted.mode if prompt.tools else ToolChoiceMode.NONE
-    if mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED) and mode not in peculiar.choices:
+    if mode in (ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED) and mode not in family.choices:
         notes.applies("tools.choice", "tool_choice")
         mode = ToolChoiceMode.AUTO
     if mode is ToolChoiceMode.REQUIRED:
@@ -375,7 +375,7 @@ def _tool_config(
 
 
 def _messages_choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
-    """What Converse has no word for, in words of the Messages API: no call at all, or no two at once."""
+    """The choices that Converse lacks, as the Messages API writes them: no call at all, or no two at once."""
     wanted = prompt.tool_choice
     if not prompt.tools or wanted.mode is ToolChoiceMode.NONE:
         return {"type": "none"}
@@ -391,7 +391,7 @@ def _messages_choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
 
 
 def _bound(fields: Mapping[str, Any], notes: Notes) -> None:
-    """Take the first cache points out where there are too many: a later one stands for more of the prompt."""
+    """Remove the first cache points where there are too many: a later one covers more of the prompt."""
     lists = [fields.get("toolConfig", {}).get("tools", []), fields.get("system", [])]
     lists += [message["content"] for message in fields["messages"]]
     too_many = sum("cachePoint" in block for blocks in lists for block in blocks) - MOST_POINTS

@@ -1,4 +1,4 @@
-"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order.
+"""Every rule: its name, its effect, the loss, and the module that applies it; in their order.
 
 Claude by InvokeModel has the rules of the Messages API; where both have one of a name, it does the same.
 """
@@ -14,8 +14,8 @@ from kiro_asgi.upstreams.exchanges import PAIRING
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 _OWN: Final[tuple[Rule, ...]] = (
-    Rule("text.blank_dropped", "A text without a word is left out.", _NONE, "content"),
-    Rule("text.block_told", "By Converse, a search result of the client's is told as its text.", _CONTENT, "content"),
+    Rule("text.blank_dropped", "A blank text is left out.", _NONE, "content"),
+    Rule("text.block_told", "By Converse, a search result of the client's is sent as its text.", _CONTENT, "content"),
     Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "content"),
     Rule(
         "thinking.unsigned_dropped",
@@ -26,15 +26,20 @@ _OWN: Final[tuple[Rule, ...]] = (
     *PAIRING,
     Rule(
         "results.attachment_lifted",
-        "What a result of a tool cannot hold for this family stands behind it.",
+        "Media that a tool's result cannot hold for this family stand behind it.",
         _FORM,
         "content",
     ),
-    Rule("results.nothing", "A result without a word says so.", _NONE, "content"),
-    Rule("results.status_told", "For a family that knows no failed results, it is told in words.", _FORM, "content"),
+    Rule("results.nothing", "A blank result gets a text that there was no output.", _NONE, "content"),
+    Rule(
+        "results.status_told",
+        "For a family without failed results, a text before the result marks it.",
+        _FORM,
+        "content",
+    ),
     Rule(
         "results.apart",
-        "Where a family wants results alone, what is beside them comes after a pause.",
+        "Where a family wants results alone, the parts beside them come in a turn of their own.",
         _FORM,
         "request",
     ),
@@ -57,22 +62,20 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule("documents.count", "By Converse, a message with more than 5 documents is refused.", _NONE, "content"),
     Rule(
         "documents.alone",
-        "Before documents without a word stands a full stop: the service wants a text.",
+        "Before documents without text stands a full stop: the service wants a text.",
         _NONE,
         "content",
     ),
     Rule(
         "attachments.base64",
-        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        "Base64 is written without line breaks, in the standard alphabet and padded; anything else is refused.",
         _FORM,
         "content",
     ),
-    Rule(
-        "system.told", "For a family without system texts they stand before the user's first words.", _FORM, "request"
-    ),
+    Rule("system.told", "For a family without system texts they stand before the user's first text.", _FORM, "request"),
     Rule(
         "output.schema_instruction",
-        "The schema of the answer is told in the system text, where model or schema leave no other way.",
+        "The schema of the answer is stated in the system text, where model or schema leave no other way.",
         _FORM,
         "request",
     ),
@@ -94,20 +97,23 @@ _OWN: Final[tuple[Rule, ...]] = (
     Rule("schema.combinators", "Alternatives at a schema's root become its own properties.", _CONTENT, "request"),
     Rule("schema.root", "The root of a schema is an object.", _FORM, "request"),
     Rule("cache.limit", "Of more cache points than four the last four count.", _NONE, "request"),
-    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "request"),
-    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "request"),
+    Rule("turns.empty", "An empty conversation becomes one user's turn.", _NONE, "request"),
+    Rule("turns.user_first", "Before an assistant's turn at the beginning a user's turn is added.", _NONE, "request"),
     Rule(
         "turns.prefill",
-        "Where the assistant has the last word and the model does not go on from there, the user asks it to.",
+        "Behind an assistant's last turn that the model does not go on from, a user's turn asks it to.",
         _NONE,
         "request",
     ),
-    Rule("turns.trimmed", "White space at the end of the assistant's last word is left out.", _NONE, "request"),
+    Rule("turns.trimmed", "White space at the end of the assistant's last text is left out.", _NONE, "request"),
     Rule("thinking.unavailable", "A demand for thinking that the model does not know is dropped.", _CONTENT, "request"),
-    Rule("thinking.effort", "An effort is told in the way that the model knows, or dropped.", _FORM, "request"),
+    Rule("thinking.effort", "An effort is sent in the form that the model knows, or dropped.", _FORM, "request"),
     Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM, "request"),
     Rule(
-        "sampling.model", "What a model does not take of temperature, top_p and top_k is dropped.", _CONTENT, "request"
+        "sampling.model",
+        "Those of temperature, top_p and top_k that a model does not take are dropped.",
+        _CONTENT,
+        "request",
     ),
     Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT, "request"),
     Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT, "request"),

@@ -49,7 +49,7 @@ _SUFFIXES: Final = (
 _SIGNATURES: Final = "adapted.signatures"
 _UNSTREAMED: Final = "adapted.unstreamed"
 _FORMS: Final = MappingProxyType({code: rule for rule, code in claude.FORM_RULES.items()})
-"""Code of a refused schema to the rule by which it is told in words."""
+"""Code of a refused schema to the rule by which the prompt states it instead."""
 
 _LASTING: Final = ((_UNSTREAMED,), ("adapted.output_format",))
 """Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
@@ -63,7 +63,7 @@ def host(service: str, region: str) -> str:
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class BedrockUpstream(DirectUpstream):
-    """How one region of the service is talked to; holds no state, and no secret but what *sign* has."""
+    """One region of the service; holds no state, and no secret but what *sign* has."""
 
     name: str = "bedrock"
     control: str = ""
@@ -84,16 +84,16 @@ class BedrockUpstream(DirectUpstream):
 
     builtin: tuple[ModelCard, ...] = ()
     adaptations: tuple[str, ...] = ()
-    """What `adapt_after_error` changed, by the names of its rules."""
+    """Adaptations by `adapt_after_error`, by the names of its rules."""
 
     messages: claude.AnthropicUpstream = field(init=False, repr=False)
-    """Renders what Claude is asked by InvokeModel."""
+    """Renders requests to Claude for InvokeModel."""
 
     traits: Traits = field(init=False)
 
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
-        # What it renders goes to an address of ours, so it has none: Bedrock holds Claude to what Anthropic's own does.
+        # It has no endpoint, so it counts as Anthropic's own: Bedrock enforces the same.  Requests are sent from here.
         return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, adaptations=self.adaptations)
 
     @traits.default
@@ -101,7 +101,7 @@ class BedrockUpstream(DirectUpstream):
         return Traits(cites=True, learns=self.adaptations in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Render *prompt* for the API that *model* is asked by; neither has a word for a *conversation*.
+        """Render *prompt* for the API that *model* is asked by; neither has a field for *conversation*.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -141,7 +141,7 @@ class BedrockUpstream(DirectUpstream):
         accept: str,
         more: tuple[tuple[bytes, bytes], ...] = (),
     ) -> UpstreamRequest:
-        # Nothing of an id stands as it is: the slash of an ARN would be a part of the path.
+        # Every reserved character of an id is quoted: the slash of an ARN would divide the path.
         path = f"/model/{quote(model.id, safe='', errors='replace')}/{operation}"
         request = self.post(self.url(credential, path), credential, dumps(dict(body)), accept)
         return evolve(request, headers=(*request.headers, *more))
@@ -160,7 +160,7 @@ class BedrockUpstream(DirectUpstream):
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
         """This upstream without what *error* refuses: earlier thinking, for its signature, a stream, or the schema of
-        the answer, which is told in words then; ``None`` where that is no remedy, or was tried already."""
+        the answer, which the prompt then states; ``None`` where that does not help, or was tried already."""
         if error.code == UNSTREAMED and _UNSTREAMED not in self.adaptations:
             return evolve(self, adaptations=(*self.adaptations, _UNSTREAMED))
         if error.code in _FORMS and _held_to_schema(rendered.document):
@@ -177,12 +177,12 @@ class BedrockUpstream(DirectUpstream):
         blocks = [*_blocks(fields)]
         media = {"image": IMAGE_TOKENS, "document": DOCUMENT_TOKENS}
         price = sum(cost for block in blocks for kind, cost in media.items() if kind in block)
-        said = [block for block in blocks if not block.keys() & {*media, "toolResult"}]
-        told = dumps([fields.get("system", []), fields.get("toolConfig", {}), said]).decode()
-        return price + TURN_TOKENS * len(fields["messages"]) + estimator.estimate_tokens(told)
+        contents = [block for block in blocks if not block.keys() & {*media, "toolResult"}]
+        text = dumps([fields.get("system", []), fields.get("toolConfig", {}), contents]).decode()
+        return price + TURN_TOKENS * len(fields["messages"]) + estimator.estimate_tokens(text)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``, and of Converse ``messages`` and ``tools``, of InvokeModel what the Messages API counts."""
+        """``bytes``; for Converse also ``messages`` and ``tools``, for InvokeModel those of the Messages API."""
         body = rendered.document
         if "anthropic_version" in body:
             return self.messages.statistics(rendered)
@@ -198,7 +198,7 @@ class BedrockUpstream(DirectUpstream):
         """Read a part of the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         return models.parse_models(body)
 
@@ -246,7 +246,7 @@ def _refuse_addresses(prompt: Prompt) -> None:
 
 
 SERVICE: Final = "bedrock"
-"""What signatures call the service, its lists of models as well."""
+"""Name of the service in signatures, for its lists of models as well."""
 
 KEY: Final = "AWS_BEARER_TOKEN_BEDROCK"
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
@@ -254,7 +254,7 @@ CONTROL_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL")
 
 
 def set_up(configured: Configured[BedrockSettings]) -> Setup:
-    """Everything that it takes to ask the service that is configured; what is set counts more than AWS's variables.
+    """Everything that it takes to ask the service that is configured; settings take precedence over AWS's variables.
 
     Raises:
         ConfigError: A setting that cannot work: no region, or no botocore where there is no key.
@@ -265,7 +265,7 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         key = "" if settings.profile else environ.get(KEY, "")
         named = ((KEY, key),) if key else ((f"{path}.profile", ""),)
     region = settings.region or region_in(environ)
-    if not settings.configured:  # only asked what it is, not to ask anybody
+    if not settings.configured:  # set up to be described, not to send requests
         region = region or NOWHERE
     signer = _signer(settings, path, named[0][1], region)
     region = region if signer is None else signer.region
@@ -296,9 +296,9 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
 
 
 def _signer(settings: BedrockSettings, path: str, key: str, region: str) -> Signer | None:
-    """What signs where there is no key; nothing for a server of somebody's own, of which no more is said."""
-    unsaid = not settings.region and not settings.profile
-    if key or (unsaid and (settings.endpoint or not settings.configured)):
+    """The signer where there is no key; none for an endpoint of the operator's without region and profile."""
+    bare = not settings.region and not settings.profile
+    if key or (bare and (settings.endpoint or not settings.configured)):
         return None
     return Signer(settings.profile, region, SERVICE, path)
 

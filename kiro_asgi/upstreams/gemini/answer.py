@@ -1,8 +1,8 @@
-"""Reading an answer: its bytes and parts to deltas, why it ended, what it rests on, and token counts.
+"""Reading an answer: its bytes and parts to deltas, its end, its sources, and token counts.
 
-The service streams server-sent events, or, where it was not asked for those, one JSON array in pieces; an answer in one
-go is one object.  All three hold the same objects, which some services wrap in a ``response``.
-Parts that client APIs have no field for become Markdown: an image, code that the service ran, and what that gave.
+The service streams server-sent events, or, where it was not asked for those, one JSON array in pieces; an answer that
+is not streamed is one object.  All three hold the same objects, which some services wrap in a ``response``.
+Parts that client APIs have no field for become Markdown: an image, code that the service ran, and its output.
 
 Sources: https://ai.google.dev/api/generate-content#GenerateContentResponse, https://ai.google.dev/api/caching#Part
 """
@@ -53,8 +53,8 @@ _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
 _TICKS: Final = re.compile("`+")
 
-_BESIDE: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
-"""Members that say nothing about the kind of a part."""
+_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
+"""Members that do not show the kind of a part."""
 
 
 @define
@@ -63,7 +63,7 @@ class PartReader:
 
     A signature goes out before the call that it came on, and behind everything else.
 
-    Calls come whole.  Some services send the calls of earlier events once more, and those are passed over: a call whose
+    Calls come whole.  Some services send the calls of earlier events once more, and those are skipped: a call whose
     content came before under the same id or signature.  Without either, equal calls are calls of their own.
     """
 
@@ -71,13 +71,13 @@ class PartReader:
     """Makes an id for a call that has none, or none that all clients take."""
 
     produced: bool = field(init=False, default=False)
-    """Whether there is anything to show."""
+    """Whether any content came."""
 
     _ids: set[str] = field(init=False, factory=set)
     """Those that the service gave."""
 
     _called: set[bytes] = field(init=False, factory=set)
-    """Digests of the calls so far, with what they may be known again by."""
+    """Digests of the calls so far, each with the id or signature that identifies it."""
 
     def read(self, part: Part) -> Iterable[Delta]:
         """The deltas of *part*."""
@@ -90,13 +90,13 @@ class PartReader:
         return self._text(part)
 
     def _text(self, part: Part) -> Iterator[Delta]:
-        yield from self._told(text_of(part, "text"), part)
-        unknown = next((name for name, value in part.items() if name not in _BESIDE and value is not None), "")
+        yield from self._written(text_of(part, "text"), part)
+        unknown = next((name for name, value in part.items() if name not in _NEUTRAL and value is not None), "")
         if unknown:
             yield Notice("event.unknown", clean(unknown))
 
-    def _told(self, text: str, part: Part) -> Iterator[Delta]:
-        """*text* as what *part* is, and its signature."""
+    def _written(self, text: str, part: Part) -> Iterator[Delta]:
+        """*text* as thinking or text, whichever *part* is, and its signature."""
         thought = part.get("thought") is True
         if text:
             self.produced = True
@@ -127,28 +127,28 @@ class PartReader:
         return given
 
     def _media(self, part: Part) -> Iterator[Delta]:
-        """Pictures that the model only thought of are not shown."""
+        """Media as Markdown; those of thoughts are not shown."""
         data = object_of(part["inlineData"])
         media_type, content = text_of(data, "mimeType"), text_of(data, "data")
-        told = ""
+        markdown = ""
         if part.get("thought") is True:
             yield Notice("event.unknown", "inlineData of a thought")
         elif not _MEDIA_TYPE.fullmatch(media_type) or not _BASE64.fullmatch(content):
             yield Notice("event.malformed", "inlineData")
         else:
             name = "![image]" if media_type.startswith("image/") else "[file]"
-            told = f"{name}(data:{media_type};base64,{content})"
-        yield from self._told(told, part)
+            markdown = f"{name}(data:{media_type};base64,{content})"
+        yield from self._written(markdown, part)
 
     def _code(self, part: Part) -> Iterator[Delta]:
         code = object_of(part["executableCode"])
         language = text_of(code, "language")
-        return self._told(_fenced(text_of(code, "code"), language if _LANGUAGE.fullmatch(language) else ""), part)
+        return self._written(_fenced(text_of(code, "code"), language if _LANGUAGE.fullmatch(language) else ""), part)
 
     def _run(self, part: Part) -> Iterator[Delta]:
         result = object_of(part["codeExecutionResult"])
         outcome, output = text_of(result, "outcome"), text_of(result, "output")
-        return self._told(_fenced(output if outcome in ("", "OUTCOME_OK") else f"{outcome}\n{output}"), part)
+        return self._written(_fenced(output if outcome in ("", "OUTCOME_OK") else f"{outcome}\n{output}"), part)
 
 
 def _signature(part: Part, kind: str) -> Iterator[Delta]:
@@ -171,11 +171,11 @@ _READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[De
         "codeExecutionResult": PartReader._run,
     }
 )
-"""Member that shows the kind of a part, unless it is text, to what reads it."""
+"""Member that shows the kind of a part, unless it is text, to its reader."""
 
 
 NOTHING: Final = "stream.empty"
-"""Code of an answer without a word."""
+"""Code of an empty answer."""
 
 
 STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
@@ -209,7 +209,7 @@ BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
         "MISSING_THOUGHT_SIGNATURE": UpstreamRejected,
     }
 )
-"""``finishReason`` of an answer that went wrong.  What it says beside that may quote the answer, and is not told."""
+"""``finishReason`` of an answer that went wrong.  The service's explanation may quote the answer: not passed on."""
 
 
 def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
@@ -218,22 +218,22 @@ def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
     Args:
         reason: The last ``finishReason``; empty where there was none.
         block_reason: The last ``promptFeedback.blockReason``: the prompt was filtered, so that there is no answer.
-        empty: Whether nothing was answered.
+        empty: Whether the answer has no content.
 
     Raises:
-        UpstreamError: It broke.
+        UpstreamError: The answer is broken, or empty.
         UpstreamProtocolError: Code ``stream.cut``: neither reason was given.
     """
     if reason in STOPS:
         return Stop(STOPS[reason])
     if reason in BROKEN:
-        raise BROKEN[reason](f"the model's answer broke: {reason}", code=reason)
+        raise BROKEN[reason](f"the model's answer is broken: {reason}", code=reason)
     if block_reason:
         return Stop(StopReason.CONTENT_FILTER)
     if not reason:
         raise UpstreamProtocolError("the upstream's answer ends without a reason: it was cut", code="stream.cut")
     if empty:
-        raise UpstreamFault(f"the model answered nothing: {clean(reason)}", code=NOTHING)
+        raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
     return Stop(StopReason.END)
 
 
@@ -272,17 +272,17 @@ class UsageReader:
     from a cache is.
     """
 
-    _said: dict[str, Any] = field(init=False, factory=dict)
+    _latest: dict[str, Any] = field(init=False, factory=dict)
 
     def read(self, metadata: Mapping[str, Any]) -> None:
-        """Take what *metadata* says."""
-        self._said.update(metadata)
+        """Record *metadata*."""
+        self._latest.update(metadata)
 
     @property
     def usage(self) -> TokenUsage:
-        """The counts; ``None`` where one was never given, and all of them where they come to nothing: LiteLLM writes
-        0 for what it does not know."""
-        if self._said.get("totalTokenCount") == 0:
+        """The counts; ``None`` for one that was never given, and for all where the total is 0: LiteLLM writes 0 for
+        what it does not know."""
+        if self._latest.get("totalTokenCount") == 0:
             return TokenUsage()
         cached, thoughts = self._count("cachedContentTokenCount"), self._count("thoughtsTokenCount")
         prompt, answer = self._count("promptTokenCount"), self._count("candidatesTokenCount")
@@ -293,7 +293,7 @@ class UsageReader:
         return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts)
 
     def _count(self, name: str) -> int | None:
-        return count_of(self._said, name)
+        return count_of(self._latest, name)
 
 
 def stages(
@@ -304,7 +304,7 @@ def stages(
     Args:
         content_type: Of the answer.
         new_id: Makes an id for a tool call; it is asked once for every call that came without one.
-        refused: Reasons to end that are no good for an answer without a word.
+        refused: Reasons to end that are errors where the answer is empty.
 
     Raises:
         NotTheUpstream: The service does not answer in this media type.
@@ -328,13 +328,13 @@ class JsonObjects:
         yield from [Notice("event.undecodable")] * (self._scanner.skipped - skipped)
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
-        """Nothing: that an object was cut, the missing reason tells."""
+        """Nothing: a cut object shows by the missing reason to end."""
         yield from ()
 
 
 @define
 class ResponseDecoder:
-    """Turns events into deltas.  Token counts and why the answer ended come last, once.
+    """Turns events into deltas.  Token counts and the reason to end come last, once.
 
     Raises:
         KiroAsgiError: The service reports a failure, or one is its reason to end.
@@ -343,7 +343,7 @@ class ResponseDecoder:
 
     _new_id: Callable[[], str]
     _refused: frozenset[str] = frozenset()
-    """Reasons to end that are no good for an answer without a word."""
+    """Reasons to end that are errors where the answer is empty."""
 
     _parts: PartReader = field(init=False)
     _usage: UsageReader = field(init=False, factory=UsageReader)
@@ -351,7 +351,7 @@ class ResponseDecoder:
     _block_reason: str = field(init=False, default="")
     _model: str = field(init=False, default="")
     _grounded: bool = field(init=False, default=False)
-    """Whether a search was reported, which says more than citations do."""
+    """Whether a search was reported, which takes precedence over citations."""
 
     _notices: int = field(init=False, default=0)
 
@@ -371,9 +371,9 @@ class ResponseDecoder:
     def flush(self) -> Iterator[Delta]:
         """The token counts, and why the answer ended."""
         if not self._parts.produced and self._reason in self._refused:
-            raise UpstreamFault(f"the model answered nothing: {self._reason}", code=NOTHING)
+            raise UpstreamFault(f"the model's answer is empty: {self._reason}", code=NOTHING)
         usage = self._usage.usage
-        if usage != _NOTHING_SAID:
+        if usage != _NO_USAGE:
             yield usage
         yield _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
@@ -406,21 +406,21 @@ class ResponseDecoder:
     def _read(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
         """The sources that the model read."""
         found = _grounding(object_of(candidate.get("groundingMetadata")))
-        if found != _NOTHING_READ:
+        if found != _NO_SOURCES:
             self._grounded = True
         elif not self._grounded:
             found = _cited(object_of(candidate.get("citationMetadata")))
-        if found != _NOTHING_READ:
+        if found != _NO_SOURCES:
             deltas.append(found)
         if "urlContextMetadata" in candidate:
             deltas.append(Notice("event.unknown", "urlContextMetadata"))
 
 
 _REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
-"""Members of a candidate that tell what the model read."""
+"""Members of a candidate with the sources that the model read."""
 
-_NOTHING_SAID: Final = UsageReader().usage
-_NOTHING_READ: Final = Grounding()
+_NO_USAGE: Final = UsageReader().usage
+_NO_SOURCES: Final = Grounding()
 
 
 def _fault(report: Mapping[str, Any]) -> KiroAsgiError:

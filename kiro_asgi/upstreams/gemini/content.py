@@ -54,8 +54,8 @@ class FileParts:
     """Writes the attachments of one request.
 
     Raises:
-        RequestError: An address that the service cannot read (what `fetch.allow` names is fetched before), no base64,
-            or an unknown format.
+        RequestError: An address that the service cannot read (what `fetch.allow` names is fetched before), data
+            that is not base64, or an unknown format.
     """
 
     _notes: Notes
@@ -67,7 +67,9 @@ class FileParts:
         kind = essence(part.media_type).replace("image/jpg", "image/jpeg")
         found = image_type(part.data) or kind
         if found not in IMAGES:
-            raise refusal("images.format", f"image format {found[:40]!r}; there are {', '.join(IMAGES)}", part.place)
+            raise refusal(
+                "images.format", f"image format {found[:40]!r}; the service takes {', '.join(IMAGES)}", part.place
+            )
         return self._by_value(found, part)
 
     def document(self, part: Document) -> Iterator[dict[str, Any]]:
@@ -86,7 +88,7 @@ class FileParts:
             return self._by_address("documents.address", part)
         kind = essence(part.media_type)
         if kind not in DOCUMENTS:
-            what = f"document format {kind[:40]!r}; there are {', '.join(DOCUMENTS)}"
+            what = f"document format {kind[:40]!r}; the service takes {', '.join(DOCUMENTS)}"
             raise refusal("documents.format", what, part.place)
         return self._by_value(kind, part)
 
@@ -95,7 +97,7 @@ class FileParts:
         if not is_base64(data):
             data = plain_base64(data)
             if not data:
-                raise refusal("attachments.base64", "data that is no base64", part.place)
+                raise refusal("attachments.base64", "data that is not base64", part.place)
             self._notes.applies("attachments.base64", part.place)
         return {"inlineData": {"mimeType": kind, "data": data}}
 
@@ -111,7 +113,7 @@ Part = dict[str, Any]
 Content = dict[str, Any]
 
 MINTED: Final = "gemini_call_"
-"""How the ids begin that we give to calls without one; the service must not be told them."""
+"""Beginning of the ids that we give to calls without one; they must not be sent to the service."""
 
 SKIP: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that has none, as the service did not make it."""
@@ -140,7 +142,7 @@ class _ContentDraft:
     """Of the next call."""
 
     own: bool = False
-    """Whether the service itself has said this, as its signature shows."""
+    """Whether the service itself made this content, as its signature shows."""
 
 
 @define
@@ -148,7 +150,7 @@ class Contents:
     """Writes the contents of one request.
 
     Raises:
-        RequestError: An image or a document that the service cannot be given.
+        RequestError: An image or a document that the service does not take.
     """
 
     notes: Notes
@@ -156,7 +158,7 @@ class Contents:
     replay_thinking: bool = True
     _attachments: FileParts = field(init=False)
     _called: dict[str, Part] = field(init=False, factory=dict)
-    """Call id to what calls and results have in common: the name, and the id, where the service has given one."""
+    """Call id to the members that call and result share: the name, and the id, where the service has given one."""
 
     def __attrs_post_init__(self) -> None:
         self._attachments = FileParts(self.notes)
@@ -177,15 +179,15 @@ class Contents:
         return [*self._first(contents, places), *contents, *self._last(contents, places)]
 
     def _parts(self, draft: Draft) -> list[Part]:
-        said = _ContentDraft(draft.place)
+        content = _ContentDraft(draft.place)
         behind = 0
         for part in draft.parts:
-            _WRITERS[type(part)](self, part, said)
-            behind = len(said.parts) if type(part) is ToolResult else behind
-        if said.signature:
+            _WRITERS[type(part)](self, part, content)
+            behind = len(content.parts) if type(part) is ToolResult else behind
+        if content.signature:
             self.notes.applies("thinking.stray_dropped", draft.place)
-        said.parts[behind:behind] = said.lifted
-        return said.parts
+        content.parts[behind:behind] = content.lifted
+        return content.parts
 
     def _first(self, contents: list[Content], places: list[str]) -> Iterator[Content]:
         if not contents:
@@ -201,35 +203,35 @@ class Contents:
             self.notes.applies("turns.prefill", places[-1])
             yield {"role": "user", "parts": [{"text": GO_ON}]}
 
-    def _text(self, part: Text, said: _ContentDraft) -> None:
+    def _text(self, part: Text, content: _ContentDraft) -> None:
         if part.text:
-            said.text = {"text": part.text}
-            said.parts.append(said.text)
+            content.text = {"text": part.text}
+            content.parts.append(content.text)
 
-    def _image(self, part: Image, said: _ContentDraft) -> None:
-        said.parts.append(self._attachments.image(part))
+    def _image(self, part: Image, content: _ContentDraft) -> None:
+        content.parts.append(self._attachments.image(part))
 
-    def _document(self, part: Document, said: _ContentDraft) -> None:
-        said.parts += self._attachments.document(part)
+    def _document(self, part: Document, content: _ContentDraft) -> None:
+        content.parts += self._attachments.document(part)
 
-    def _thinking(self, part: ThinkingPart, said: _ContentDraft) -> None:
+    def _thinking(self, part: ThinkingPart, content: _ContentDraft) -> None:
         mark = read_mark(part.signature)
         rule = self._unfit(part)
         if rule:
-            self.notes.applies(rule, said.place)
+            self.notes.applies(rule, content.place)
             return
-        said.own = True
+        content.own = True
         if mark.part == THOUGHT:
-            said.parts.append({"text": part.text, "thought": True, "thoughtSignature": mark.signature})
+            content.parts.append({"text": part.text, "thought": True, "thoughtSignature": mark.signature})
             return
         if part.text:
-            self.notes.applies("thinking.unsigned_dropped", said.place)
+            self.notes.applies("thinking.unsigned_dropped", content.place)
         if mark.part == TEXT:
-            self._sign_text(mark.signature, said)
+            self._sign_text(mark.signature, content)
             return
-        if said.signature:
-            self.notes.applies("thinking.stray_dropped", said.place)
-        said.signature = mark.signature
+        if content.signature:
+            self.notes.applies("thinking.stray_dropped", content.place)
+        content.signature = mark.signature
 
     def _unfit(self, part: ThinkingPart) -> str:
         """The rule by which earlier thinking is not handed back; empty if it is."""
@@ -240,34 +242,34 @@ class Contents:
             return "thinking.unsigned_dropped"
         return "" if mark.part in (CALL, TEXT, THOUGHT) and _SIGNATURE.fullmatch(mark.signature) else _MALFORMED
 
-    def _sign_text(self, signature: str, said: _ContentDraft) -> None:
-        """The text before it has it; where there is none, or one with a signature, an empty text."""
-        if said.text is None:
-            said.text = {"text": ""}
-            said.parts.append(said.text)
-        said.text["thoughtSignature"] = signature
-        said.text = None
+    def _sign_text(self, signature: str, content: _ContentDraft) -> None:
+        """Put *signature* on the text before it; where that is missing, or signed, on an empty text."""
+        if content.text is None:
+            content.text = {"text": ""}
+            content.parts.append(content.text)
+        content.text["thoughtSignature"] = signature
+        content.text = None
 
-    def _call(self, part: ToolCallPart, said: _ContentDraft) -> None:
-        shared = {"name": self.names.wire(part.name, said.place)}
-        if said.own and not part.call_id.startswith(MINTED):
+    def _call(self, part: ToolCallPart, content: _ContentDraft) -> None:
+        shared = {"name": self.names.wire(part.name, content.place)}
+        if content.own and not part.call_id.startswith(MINTED):
             shared["id"] = part.call_id
         self._called[part.call_id] = shared
         arguments: Any = part.input
         if not isinstance(arguments, Mapping):
-            self.notes.applies("calls.input_wrapped", said.place)
+            self.notes.applies("calls.input_wrapped", content.place)
             arguments = {"input": arguments}
         call: Part = {"functionCall": {**shared, "args": dict(arguments)}}
-        if said.signature:
-            call["thoughtSignature"], said.signature = said.signature, ""
-        said.parts.append(call)
+        if content.signature:
+            call["thoughtSignature"], content.signature = content.signature, ""
+        content.parts.append(call)
 
-    def _result(self, part: ToolResult, said: _ContentDraft) -> None:
+    def _result(self, part: ToolResult, content: _ContentDraft) -> None:
         shared = self._called[part.call_id]
         texts: list[str] = []
         lifted: list[Part] = []
         for inner in part.parts:
-            written = _ContentDraft(said.place)
+            written = _ContentDraft(content.place)
             _WRITERS[type(inner)](self, inner, written)
             if all("text" in each for each in written.parts):
                 texts += (each["text"] for each in written.parts)
@@ -275,9 +277,9 @@ class Contents:
                 self.notes.applies("results.attachment_lifted", getattr(inner, "place", ""))
                 lifted += written.parts
         if lifted:
-            said.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
+            content.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
         response = {"error" if part.is_error else "result": "\n".join(texts)}
-        said.parts.append({"functionResponse": {**shared, "response": response}})
+        content.parts.append({"functionResponse": {**shared, "response": response}})
 
 
 _MALFORMED: Final = "thinking.malformed_dropped"
@@ -295,9 +297,9 @@ _WRITERS: Final[Mapping[type, Callable[[Contents, Any, _ContentDraft], None]]] =
 
 
 def skip_missing_signatures(contents: list[Content], notes: Notes) -> None:
-    """Sign the first call of each content of the current turn for which nobody has a signature.
+    """Mark the first call of each content of the current turn where it has no signature.
 
-    The current turn begins behind the user's last content that is no answer to calls.
+    The current turn begins behind the user's last content without results.
     """
     begins = max(index for index, content in enumerate(contents) if _is_question(content))
     for content in contents[begins:]:

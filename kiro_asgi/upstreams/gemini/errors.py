@@ -1,7 +1,7 @@
 """Errors of the service, whether they come as an HTTP status or in the middle of an answer.
 
 A report is an object with an ``error``; without server-sent events, it is the one element of an array.  The most
-telling fact decides: the ``reason`` of a detail, then well-known words of the message, then the ``status``, and only
+specific fact decides: the ``reason`` of a detail, then well-known words of the message, then the ``status``, and only
 then the HTTP status.
 
 Source: https://ai.google.dev/gemini-api/docs/troubleshooting and https://google.aip.dev/193
@@ -34,10 +34,10 @@ from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER, Class, Meaning, by_statu
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 SIGNATURE: Final = "thought_signature"
-"""Code of an error that a signature, or a missing one, is to blame for."""
+"""Code of an error about a signature, or a missing one."""
 
 SCHEMA: Final = "response_json_schema"
-"""Code of an error that the JSON Schema for the answer is to blame for."""
+"""Code of an error about the JSON Schema for the answer."""
 
 SCHEMA_UNKNOWN: Final = "response_json_schema_unknown"
 """The same where the service has no field for one."""
@@ -67,7 +67,7 @@ REASONS: Final[Mapping[str, Class]] = MappingProxyType(
         "MODEL_CAPACITY_EXHAUSTED": UpstreamOverloaded,
     }
 )
-"""``reason`` of an ``ErrorInfo`` to what it means; the reason becomes the error's code.  A bad key comes as a 400.
+"""``reason`` of an ``ErrorInfo`` to its meaning; the reason becomes the error's code.  A bad key comes as a 400.
 
 Source: https://cloud.google.com/service-infrastructure/docs/service-management/reference/rpc/google.api#errorreason
 """
@@ -92,7 +92,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"credits are depleted|credit balance", re.I), UpstreamQuotaSpent, "quota_spent"),
     (re.compile(r"model is overloaded|high demand", re.I), UpstreamOverloaded, "overloaded"),
 )
-"""Words of a message that say more than its status, what they mean, and the error's code."""
+"""Phrases of a message that are more specific than its status; class and code of the error that they mean."""
 
 WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -113,7 +113,7 @@ WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "UNKNOWN": (UpstreamFault, "UNKNOWN"),
     }
 )
-"""``status`` to what it means."""
+"""``status`` to its meaning."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -138,12 +138,12 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     Its message is the service's own, redacted and cut, with the status behind it.
     """
     report = _report(body)
-    said = "" if report else clean(body.decode("utf-8", "replace"))
-    return _classify(report, status, f" (HTTP {status})", said, retry_after(fields_of(headers)))
+    text = "" if report else clean(body.decode("utf-8", "replace"))
+    return _classify(report, status, f" (HTTP {status})", text, retry_after(fields_of(headers)))
 
 
 def report_fault(status: int, report: Mapping[str, Any]) -> KiroAsgiError:
-    """The error that a *report* in the middle of an answer means; *status* is what HTTP would have said."""
+    """The error that a *report* in the middle of an answer means; *status* is the HTTP status that it stands for."""
     return _classify(report, status, "", "", None)
 
 
@@ -158,10 +158,10 @@ def _report(body: bytes) -> Mapping[str, Any]:
 
 
 def _classify(report: Mapping[str, Any], status: int, ending: str, otherwise: str, wait: float | None) -> KiroAsgiError:
-    told = object_of(report.get("error"))
-    details = objects_of(told.get("details"))
-    message = clean(text_of(told, "message")) or otherwise or "no explanation"
-    error, code = _kind(status, text_of(told, "status"), message, [text_of(detail, "reason") for detail in details])
+    fields = object_of(report.get("error"))
+    details = objects_of(fields.get("details"))
+    message = clean(text_of(fields, "message")) or otherwise or "no explanation"
+    error, code = _kind(status, text_of(fields, "status"), message, [text_of(detail, "reason") for detail in details])
     if issubclass(error, UpstreamThrottled):
         error, code = _quota(details, error, code, message)
     wait = None if issubclass(error, UpstreamQuotaSpent) else wait if wait is not None else _delay(details)
@@ -179,13 +179,13 @@ def _kind(status: int, word: str, message: str, reasons: list[str]) -> Meaning:
 
 
 def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: str) -> Meaning:
-    """Which quota it is: one of a day, or one that is nought, is not waited for; some are one model's alone."""
+    """Classify a quota: one of a day, or of 0, is not waited for; some are one model's alone."""
     violations = [violation for detail in details for violation in objects_of(detail.get("violations"))]
     quotas = [text_of(violation, "quotaId") for violation in violations]
     spent = [quota for quota in quotas if "PerDay" in quota]
     if any("PerModel" not in quota for quota in spent):
         return UpstreamQuotaSpent, "quota_spent"
-    if spent or any(it.get("quotaValue") == "0" for it in violations) or _NOUGHT.search(message):
+    if spent or any(each.get("quotaValue") == "0" for each in violations) or _ZERO.search(message):
         return UpstreamModelQuotaSpent, "model_quota_spent"
     if quotas or _PER_MINUTE.search(message):
         return UpstreamRateExceeded, "rate_exceeded"
@@ -193,7 +193,7 @@ def _quota(details: list[Mapping[str, Any]], error: Class, code: str, message: s
 
 
 def _delay(details: list[Mapping[str, Any]]) -> float | None:
-    """Seconds to wait, as the details say: ``RetryInfo`` counts for more than the metadata of ``ErrorInfo``."""
+    """Seconds to wait, from the details: ``RetryInfo`` takes precedence over the metadata of ``ErrorInfo``."""
     found = [seconds(value) for value in _durations(details)]
     return next((min(delay, MAX_RETRY_AFTER) for delay in found if delay is not None), None)
 
@@ -221,5 +221,5 @@ _PIECE: Final = re.compile(r"(?<![0-9.])([0-9.]++)(ms|us|ns|[hms])")
 _UNITS: Final[Mapping[str, float]] = MappingProxyType(
     {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 )
-_NOUGHT: Final = re.compile(r"\blimit: 0\b(?!\.)")
+_ZERO: Final = re.compile(r"\blimit: 0\b(?!\.)")
 _PER_MINUTE: Final = re.compile(r"per[ _]?minute|rate limit|quota exceeded for", re.I)

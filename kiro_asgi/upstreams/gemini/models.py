@@ -1,6 +1,6 @@
-"""Which models there are, and what is peculiar about each family.
+"""Models: the known ones, and the traits of each family.
 
-The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
+The service's own list counts; the table here stands in for it where, and as long as, there is none.
 
 Source: https://ai.google.dev/gemini-api/docs/models
 """
@@ -25,7 +25,7 @@ FOUR_LEVELS: Final = ("minimal", "low", "medium", "high")
 
 @frozen(kw_only=True)
 class GeminiFamily:
-    """Peculiarities of a family of models."""
+    """Traits of a family of models."""
 
     budgets: tuple[int, int] | None = None
     """Least and greatest thinking budget in tokens; ``None``: the model takes none."""
@@ -34,7 +34,7 @@ class GeminiFamily:
     """Whether a budget of 0 turns thinking off."""
 
     levels: tuple[str, ...] = ()
-    """Thinking levels, weakest first; a model that has some is told no budget."""
+    """Thinking levels, weakest first; a model that has some is sent no budget."""
 
     signs_calls: bool = False
     """Whether a call of the current turn must come back with its signature."""
@@ -80,12 +80,12 @@ FAMILIES: Final[tuple[tuple[re.Pattern[str], GeminiFamily], ...]] = (
     (re.compile(r"gemini-2\.0-flash"), GeminiFamily(penalties=True)),
 )
 """Beginning of a model's id to its family; the first that fits.  The names that end in ``latest`` may mean a model that
-has levels: those take a budget as well, if they are told nothing else."""
+has levels: those take a budget as well, if they are sent no level."""
 
 _UNKNOWN: Final = GeminiFamily()
 
 _BUDGETS: Final = (512, 24_576)
-"""Those that every model with a budget takes, for one of which nothing is known but that it thinks."""
+"""Bounds that every model with a budget takes, for one of which only that it thinks is known."""
 
 
 def family_of(model: str) -> GeminiFamily:
@@ -94,7 +94,7 @@ def family_of(model: str) -> GeminiFamily:
 
 
 def listed_family(model: ModelCard) -> GeminiFamily:
-    """The family of *model* by its id; whether it thinks is what the service lists."""
+    """The family of *model* by its id; whether it thinks, the service's list decides."""
     named = family_of(model.id)
     if model.thinking is None or bool(model.thinking) is bool(named.forms):
         return named

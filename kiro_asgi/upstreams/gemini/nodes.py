@@ -67,9 +67,9 @@ FORMATS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "number": ("float", "double"),
     }
 )
-"""The formats that a type has."""
+"""The formats of each type."""
 
-TOLD: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType(
+DESCRIBED: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType(
     {
         "exclusiveMinimum": (_is_number, "greater than {}"),
         "exclusiveMaximum": (_is_number, "less than {}"),
@@ -82,7 +82,7 @@ TOLD: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = MappingProxyType(
         "examples": (_is_anything, "for example {}"),
     }
 )
-"""Keywords that are told in the description: what the value must be, and the words."""
+"""Keywords that are stated in the description: a check of the value, and the text."""
 
 SILENT: Final = frozenset(
     {
@@ -104,7 +104,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "integer": ("format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     }
 )
-"""Keywords that speak of one type only."""
+"""Keywords that apply to one type only."""
 
 
 def anything(*, arrays: bool = True) -> dict[str, Any]:
@@ -119,8 +119,8 @@ def anything(*, arrays: bool = True) -> dict[str, Any]:
 
 Schema = dict[str, Any]
 
-MAX_TOLD: Final = 300
-"""Characters of a constraint in words; one that needs more is not told."""
+MAX_CONSTRAINT: Final = 300
+"""Characters of a constraint in the description; a longer one is dropped."""
 
 
 _ECHO: Final = 40
@@ -140,7 +140,7 @@ class Node:
     """Writes a schema within this one, which stands under a key."""
 
     _out: Schema = field(init=False, factory=dict)
-    _told: list[str] = field(init=False, factory=list)
+    _constraints: list[str] = field(init=False, factory=list)
 
     def write(self) -> Schema:
         """The schema; once only."""
@@ -151,8 +151,8 @@ class Node:
                 _WRITERS[keyword](self, value)
             elif keyword in KEPT:
                 self._keep(keyword, value)
-            elif keyword in TOLD:
-                self._tell(keyword, value)
+            elif keyword in DESCRIBED:
+                self._state(keyword, value)
             elif keyword not in SILENT:
                 self._notes.applies("schema.keywords", self._place)
         self._finish()
@@ -162,7 +162,7 @@ class Node:
         self._notes.applies("schema.malformed", self._place)
 
     def _values(self) -> None:
-        """``enum`` and ``const``: only texts can be listed, other values are told."""
+        """``enum`` and ``const``: only texts can be listed, other values are stated in the description."""
         values = self._flat.pop("enum", None)
         if "const" in self._flat:
             listed, values = values, [self._flat.pop("const")]
@@ -183,18 +183,18 @@ class Node:
             return
         self._notes.applies("schema.enum", self._place)
         if rest:
-            self._say(f"one of {dumps(rest)[1:-1].decode()}")
+            self._add_constraint(f"one of {dumps(rest)[1:-1].decode()}")
         self._flat.setdefault("type", [*dict.fromkeys(map(_type_of, values))])
 
     def _types(self) -> None:
         """``type``: one at most; of several each is an alternative."""
-        told = self._flat.pop("type", None)
-        if lowered(told) in TYPES:
-            self._out["type"] = told
+        declared = self._flat.pop("type", None)
+        if lowered(declared) in TYPES:
+            self._out["type"] = declared
             return
-        listed = told if type(told) is list else []
+        listed = declared if type(declared) is list else []
         names = [*dict.fromkeys(name for name in listed if lowered(name) in TYPES)]
-        if told is not None and (not names or any(lowered(name) not in TYPES for name in listed)):
+        if declared is not None and (not names or any(lowered(name) not in TYPES for name in listed)):
             self._malformed()
         rest = [name for name in names if lowered(name) != "null"]
         if rest and len(rest) < len(names):
@@ -205,7 +205,7 @@ class Node:
             self._split(rest)
 
     def _split(self, rest: list[str]) -> None:
-        """Make an alternative of each type, with the keywords that speak of it."""
+        """Make an alternative of each type, with the keywords that apply to it."""
         self._flat["anyOf"] = [{"type": name, **self._owned(name)} for name in rest]
         for name in OWNERS:
             for keyword in OWNERS[name]:
@@ -220,19 +220,19 @@ class Node:
         else:
             self._malformed()
 
-    def _tell(self, keyword: str, value: Any) -> None:
-        fits, words = TOLD[keyword]
+    def _state(self, keyword: str, value: Any) -> None:
+        fits, template = DESCRIBED[keyword]
         if not fits(value):
             self._malformed()
         elif value is not False:
-            self._say(words.format(value if type(value) is str else dumps(value).decode()))
+            self._add_constraint(template.format(value if type(value) is str else dumps(value).decode()))
 
-    def _say(self, words: str) -> None:
-        if len(words) > MAX_TOLD:
+    def _add_constraint(self, text: str) -> None:
+        if len(text) > MAX_CONSTRAINT:
             self._notes.applies("schema.keywords", self._place)
             return
         self._notes.applies("schema.told", self._place)
-        self._told.append(words)
+        self._constraints.append(text)
 
     def _format(self, value: Any) -> None:
         if type(value) is not str:
@@ -240,7 +240,7 @@ class Node:
         elif value in FORMATS.get(lowered(self._out.get("type")), ()):
             self._out["format"] = value
         else:
-            self._say(f"format {value}")
+            self._add_constraint(f"format {value}")
 
     def _items(self, value: Any) -> None:
         """Items of an array; where each place has a schema of its own, any of them at any place."""
@@ -279,7 +279,7 @@ class Node:
 
     def _more_properties(self, value: Any) -> None:
         if isinstance(value, Mapping) and value:
-            self._say(f"further properties {dumps(dict(value)).decode()}")
+            self._add_constraint(f"further properties {dumps(dict(value)).decode()}")
         elif value is False:
             self._notes.applies("schema.keywords", self._place)
 
@@ -303,13 +303,13 @@ class Node:
             self._out["anyOf"] = distinct
 
     def _typed(self, branch: Any) -> Any:
-        """An alternative that does not say of which type it is is of the schema's own."""
+        """Give an alternative without a type the schema's own."""
         if not isinstance(branch, Mapping) or "type" not in self._out or not branch.keys().isdisjoint(_TYPING):
             return branch
         return {"type": self._out["type"], **branch}
 
     def _absorb(self, branch: Schema) -> None:
-        """Take in an alternative, as far as the schema itself says nothing else; one of another type stays one."""
+        """Merge an alternative into the schema, whose own keywords win; one of another type stays an alternative."""
         if "type" in self._out and lowered(branch.get("type")) != lowered(self._out["type"]):
             self._out["anyOf"] = [branch]
             return
@@ -322,13 +322,13 @@ class Node:
         if properties:
             self._out["properties"] = properties
 
-    def _describe(self, words: str) -> None:
+    def _describe(self, text: str) -> None:
         """Add the description of a schema that becomes part of this one."""
         own = self._flat.get("description")
-        if words and type(own) is str:
-            self._flat["description"] = self._out["description"] = f"{own}\n{words}" if words not in own else own
-        elif words:
-            self._out["description"] = words
+        if text and type(own) is str:
+            self._flat["description"] = self._out["description"] = f"{own}\n{text}" if text not in own else own
+        elif text:
+            self._out["description"] = text
 
     def _finish(self) -> None:
         out = self._out
@@ -339,9 +339,10 @@ class Node:
         for keyword in ("required", "propertyOrdering"):
             if keyword in out:
                 self._known(keyword)
-        if self._told:
-            said = f"({'; '.join(self._told)})"
-            out["description"] = f"{out['description']} {said}" if out.get("description") else said
+        if self._constraints:
+            constraints = f"({'; '.join(self._constraints)})"
+            described = out.get("description")
+            out["description"] = f"{described} {constraints}" if described else constraints
 
     def _name_type(self) -> None:
         """The service wants a type, or alternatives, and no keyword of another type than that."""
@@ -358,7 +359,7 @@ class Node:
             out |= anything()
 
     def _known(self, keyword: str) -> None:
-        """Of names only those of properties stay."""
+        """Keep only the names of properties."""
         names, properties = self._out.pop(keyword), self._out.get("properties", {})
         known = [*dict.fromkeys(name for name in names if type(name) is str and name in properties)]
         if known:
@@ -368,7 +369,7 @@ class Node:
 
 
 def lowered(name: Any) -> str:
-    """A type's name in lower case; empty where it is no text."""
+    """A type's name in lower case; empty where it is not a text."""
     return name.lower() if type(name) is str else ""
 
 
@@ -381,7 +382,7 @@ _HOLDERS: Final[Mapping[str, str]] = MappingProxyType({"properties": "object", "
 """Keywords with schemas, which one type only may have."""
 
 _TYPING: Final = frozenset({"type", "$ref", "allOf", "anyOf", "oneOf", "enum", "const", *_HOLDERS})
-"""Keywords by which a schema may say of which type it is."""
+"""Keywords by which a schema may determine its type."""
 
 _HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -394,7 +395,7 @@ _HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "maximum": "number",
     }
 )
-"""Keywords that tell the type where it is missing."""
+"""Keywords that imply the type where it is missing."""
 
 _WRITERS: Final[Mapping[str, Callable[[Node, Any], None]]] = MappingProxyType(
     {
@@ -409,4 +410,4 @@ _WRITERS: Final[Mapping[str, Callable[[Node, Any], None]]] = MappingProxyType(
         "oneOf": Node._one_of,
     }
 )
-"""Keywords that need more than a look at the value; the type is known by then."""
+"""Keywords that need more than a check of the value; the type is known by then."""

@@ -5,7 +5,7 @@ Thinking is a budget in tokens for the models of 2.5, a level for those after th
 a number that is out of its bounds, so such a number becomes the nearest that it takes.
 
 It refuses functions beside its search, unless the answer's own tool calls are handed back part by part, for which no
-client has a place; so functions win, but where the search is what has to be called.
+client has a place; so functions win, unless the search is the tool that has to be called.
 
 Sources: https://ai.google.dev/api/generate-content, https://ai.google.dev/gemini-api/docs/thinking,
 https://ai.google.dev/gemini-api/docs/tool-combination
@@ -38,9 +38,9 @@ DYNAMIC: Final = -1
 
 
 def _thinking_config(thinking: Thinking, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
-    """``thinkingConfig``; empty where there is nothing to say, or nobody to say it to.
+    """``thinkingConfig``; empty where the client asks for nothing, or the model takes none.
 
-    Thoughts are shown only to those who asked for thinking.
+    Thoughts are shown only to clients that asked for thinking.
     """
     if thinking.mode is ThinkingMode.DISABLED or thinking.effort == "none":
         return _off(family, notes)
@@ -106,19 +106,19 @@ BOUNDS: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
 PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
     {"presence_penalty": ("presencePenalty", -2.0, 1.99), "frequency_penalty": ("frequencyPenalty", -2.0, 1.99)}
 )
-"""The same for what only some models take; 2 itself is refused."""
+"""The same for fields that only some models take; 2 itself is refused."""
 
 MAX_SEED: Final = 0x7FFF_FFFF
 
 
 def _generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, notes: Notes) -> dict[str, Any]:
-    """The fields that say something; empty where the client said nothing.
+    """``generationConfig``; empty where the client sets nothing.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
+        prompt: The request.
+        model: The model that is asked.
         family: The model's.
-        notes: What was adapted.
+        notes: Gets the rules that applied.
     """
     sampling = prompt.sampling
     config: dict[str, Any] = _bounded(sampling, BOUNDS, notes)
@@ -154,11 +154,11 @@ def _bounded(sampling: Sampling, bounds: Mapping[str, tuple[str, float, float]],
 
 
 def _stops(stops: tuple[str, ...], notes: Notes) -> list[str]:
-    """The first of them, as many as the service takes; whoever reads the answer sees to the others."""
-    said = [stop for stop in stops if stop]  # an empty one would end an answer before it begins
-    if len(said) > MAX_STOPS:
+    """The first of them, as many as the service takes; the gateway ends answers at the others."""
+    kept = [stop for stop in stops if stop]  # an empty one would end an answer before it begins
+    if len(kept) > MAX_STOPS:
         notes.applies("sampling.stops", "stop")
-    return said[:MAX_STOPS]
+    return kept[:MAX_STOPS]
 
 
 def _max_tokens(wanted: int, thinking: dict[str, Any], model: ModelCard, family: GeminiFamily, notes: Notes) -> int:
@@ -191,10 +191,10 @@ def _tool_names(notes: Notes) -> WireNames:
 
 
 def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
-    """``tools`` and ``toolConfig``, as far as there is something to say.
+    """``tools`` and ``toolConfig``, where they are needed.
 
     Raises:
-        RequestError: A tool must be called that is not there.
+        RequestError: The choice names a tool that is not there.
     """
     tools = _first_of_each(prompt.tools, notes)
     functions = [tool for tool in tools if tool.hosted != WEB_SEARCH]
@@ -265,7 +265,7 @@ CATEGORIES: Final = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROU
 
 @frozen
 class GeminiBody:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     body: dict[str, Any]
     names: WireNames
@@ -284,8 +284,8 @@ def document(
     """The request body for *prompt*.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
+        prompt: The request.
+        model: The model that is asked.
         replay_thinking: Hand signed thinking of earlier answers back.
         without_signatures: Whether the service refused a signature, or the lack of one.
         threshold: From which probability of harm the service blocks; empty for its own.
@@ -304,17 +304,17 @@ def document(
     contents = Contents(notes, names, replay_thinking and not without_signatures).write(prompt)
     if family.signs_calls or without_signatures:
         skip_missing_signatures(contents, notes)
-    told = prompt.schema is not None and bool(tools) and not family.schema_with_tools
-    if told:
+    in_prompt = prompt.schema is not None and bool(tools) and not family.schema_with_tools
+    if in_prompt:
         notes.applies("output.schema_instruction")
-    system = [*prompt.system, *(schema_instructions(prompt.schema) if told and prompt.schema is not None else ())]
+    system = [*prompt.system, *(schema_instructions(prompt.schema) if in_prompt and prompt.schema is not None else ())]
     body = {
         "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},
         "contents": contents,
         **tools,
         "generationConfig": {
             **_generation_config(prompt, model, family, notes),
-            **({} if told else _form(prompt, notes, copies, json_schemas=json_schemas and family.json_schema)),
+            **({} if in_prompt else _form(prompt, notes, copies, json_schemas=json_schemas and family.json_schema)),
         },
         "safetySettings": [
             {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
@@ -324,7 +324,7 @@ def document(
 
 
 def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -> Mapping[str, Any]:
-    """The fields that say which form the answer has, if the client says so."""
+    """The fields for the form of the answer; none where the client demands none."""
     if prompt.schema is None:
         return {}
     if json_schemas:
@@ -355,7 +355,7 @@ def estimate_tokens(body: Body, estimator: Estimator) -> float:
 
 
 def statistics(body: Body, size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
     parts = [*_parts(body)]
     declared = (tool.get("functionDeclarations", (tool,)) for tool in body.get("tools", ()))
     media = [attached.get("mimeType", "") for part in parts if (attached := part.get("inlineData"))]

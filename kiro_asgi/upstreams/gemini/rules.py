@@ -1,4 +1,4 @@
-"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+"""Every rule: its name, its effect, the loss, and the module that applies it; in their order."""
 
 from __future__ import annotations
 
@@ -35,20 +35,25 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("tools.search_alone", "Where the search has to be called, it is offered without functions.", _NONE, "request"),
     Rule(
         "tools.search_demanded",
-        "The service cannot be told that it has to search; its answer is held to that.",
+        "The service has no field to demand a search; its answer is checked for one.",
         _NONE,
         "request",
     ),
-    Rule("tools.parallel", "That an answer may hold one call only cannot be said.", _CONTENT, "request"),
-    Rule("schema.depth", "What a schema nests deeper than 32 levels may be anything of its type.", _CONTENT, "schema"),
+    Rule(
+        "tools.parallel",
+        "The limit to one call in an answer is dropped: the service has no field for it.",
+        _CONTENT,
+        "request",
+    ),
+    Rule("schema.depth", "Schemas nested deeper than 32 levels become anything of their type.", _CONTENT, "schema"),
     Rule(
         "schema.size",
-        "What references add beyond 4,000 schemas in one request may be anything of its type.",
+        "Schemas that references add beyond 4,000 in one request become anything of their type.",
         _CONTENT,
         "schema",
     ),
     Rule("schema.conflict", "Of contradicting parts of a schema the outer one counts.", _CONTENT, "schema"),
-    Rule("schema.reference", "What a reference that leads nowhere stands for may be anything.", _CONTENT, "schema"),
+    Rule("schema.reference", "A reference that leads nowhere becomes anything.", _CONTENT, "schema"),
     Rule("schema.recursion", "A schema that holds itself ends after the second time.", _CONTENT, "schema"),
     Rule("schema.root", "The root of a tool's schema is an object.", _FORM, "schema"),
     Rule(
@@ -59,14 +64,14 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "schema.malformed",
-        "What is no schema, or no value of its keyword, says nothing.",
+        "Anything but a schema, or a keyword's malformed value, is dropped.",
         _CONTENT,
         "nodes",
     ),
     Rule("schema.keywords", "Keywords that the service does not know are taken out of schemas.", _CONTENT, "nodes"),
-    Rule("schema.anything", "What may be anything has the types that there are as alternatives.", _FORM, "nodes"),
-    Rule("schema.told", "Constraints that it has no keyword for are told in the description.", _FORM, "nodes"),
-    Rule("schema.enum", "A list of values that are not all texts is told in the description.", _FORM, "nodes"),
+    Rule("schema.anything", "A schema of anything becomes alternatives of all types.", _FORM, "nodes"),
+    Rule("schema.told", "Constraints without a keyword are stated in the description.", _FORM, "nodes"),
+    Rule("schema.enum", "A list of values that are not all texts is stated in the description.", _FORM, "nodes"),
     Rule("schema.tuple", "Schemas for each place of an array become alternatives for all.", _CONTENT, "nodes"),
     Rule("schema.one_of", "“One of these” becomes “any of these”.", _FORM, "nodes"),
     Rule("schema.required", "Required names of no property are dropped.", _CONTENT, "nodes"),
@@ -88,7 +93,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "content"),
     Rule(
         "attachments.base64",
-        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        "Base64 is written without line breaks, in the standard alphabet and padded; anything else is refused.",
         _FORM,
         "content",
     ),
@@ -104,26 +109,29 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("thinking.stray_dropped", "A call's signature without the call is not handed back.", _CONTENT, "content"),
     Rule(
         "thinking.signature_skipped",
-        "A call without a signature has the word that lets the service do without.",
+        "A call without a signature gets the value that makes the service skip the check.",
         _FORM,
         "content",
     ),
-    Rule("calls.input_wrapped", "Arguments that are no object become one.", _FORM, "content"),
+    Rule("calls.input_wrapped", "Arguments that are not an object become one.", _FORM, "content"),
     Rule(
-        "results.attachment_lifted", "What is no text in a tool's result stands behind the results.", _FORM, "content"
+        "results.attachment_lifted",
+        "Parts other than text in a tool's result stand behind the results.",
+        _FORM,
+        "content",
     ),
-    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "content"),
-    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "content"),
-    Rule("turns.prefill", "Where the assistant has the last word, the user asks it to go on.", _NONE, "content"),
+    Rule("turns.empty", "An empty conversation becomes one user's turn.", _NONE, "content"),
+    Rule("turns.user_first", "Before an assistant's turn at the beginning a user's turn is added.", _NONE, "content"),
+    Rule("turns.prefill", "Behind an assistant's last turn a user's turn asks it to go on.", _NONE, "content"),
     Rule(
         "output.schema_instruction",
-        "The schema of the answer is told in the system text where the model takes none beside tools.",
+        "The schema of the answer is stated in the system text where the model takes none beside tools.",
         _FORM,
         "request",
     ),
     Rule(
         "output.schema_keywords",
-        "Keywords of the answer's schema that the service does not know are told in the description, and checked here.",
+        "Keywords of the answer's schema that the service lacks are stated in the description, and checked here.",
         _FORM,
         "schema",
     ),
@@ -146,9 +154,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _NONE,
         "request",
     ),
-    Rule(
-        "thinking.unavailable", "A demand for thinking that the model cannot be told is dropped.", _CONTENT, "request"
-    ),
+    Rule("thinking.unavailable", "A demand for thinking that the model does not take is dropped.", _CONTENT, "request"),
     Rule("thinking.not_off", "A model that cannot do without thinking thinks as little as it can.", _FORM, "request"),
     Rule(
         "thinking.effort", "An effort that the model does not have becomes the nearest that it has.", _FORM, "request"

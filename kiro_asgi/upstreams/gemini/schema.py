@@ -1,9 +1,8 @@
-"""JSON Schema as the service takes it: its own schemas, which can say less, or, of newer models, JSON Schema itself.
+"""JSON Schema as the service takes it: its own, less expressive schemas, or, for newer models, JSON Schema itself.
 
-Whatever comes in, what comes out has only keywords that the service knows, and is in proportion to what came in:
-references and ``allOf``, which it does not know, are replaced by what they lead to, and followed as far as
-`kiro_asgi.limits.SCHEMA_COPIES` goes for one request.  A schema that is one of the service's own already stays as it
-is.
+The result has only keywords that the service knows, and its size is in proportion to the client's schema: references
+and ``allOf``, which the service does not know, are replaced by their targets, within `kiro_asgi.limits.SCHEMA_COPIES`
+for one request.  A schema that is one of the service's own already stays as it is.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from attrs import define, field, frozen
 from kiro_asgi.limits import DESCRIPTION_CHARACTERS, SCHEMA_COPIES, SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.upstreams.gemini.nodes import KEPT, MAX_TOLD, SILENT, TYPES, Node, anything, lowered
+from kiro_asgi.upstreams.gemini.nodes import KEPT, MAX_CONSTRAINT, SILENT, TYPES, Node, anything, lowered
 from kiro_asgi.wire.json import dumps
 
 ROUNDS: Final = 2
-"""How often a reference is followed within what it leads to."""
+"""How often a reference is followed within its own target."""
 
 _LONG: Final = 200
 """Bytes of texts and values that count as one more schema."""
@@ -61,7 +60,7 @@ class Opened:
 
 @define
 class Copies:
-    """Budget for what references may put into all schemas of one request, in addition to what the client wrote down."""
+    """Budget for what references may add to all schemas of one request, beyond the client's own text."""
 
     _left: int = field(init=False, default=SCHEMA_COPIES)
 
@@ -93,7 +92,7 @@ class Flattening:
         return reading.flat(node, (), depth), opened.within(followed)
 
     def may_copy(self, node: Mapping[str, Any]) -> bool:
-        """Whether references may put *node* in addition."""
+        """Whether references may add *node*."""
         return self._copies.take(node)
 
     def applies(self, rule: str, place: str) -> None:
@@ -160,7 +159,7 @@ class _NodeReader:
 
 
 def _cut(node: Mapping[str, Any]) -> Flat:
-    """Replace a schema that is not followed: anything of its type, an object if it does not say of which."""
+    """Replace a schema that is not followed: anything of its type, an object if it names none."""
     return {"type": node.get("type", "object")}
 
 
@@ -176,8 +175,8 @@ def _own(value: Any) -> Any:
 
 
 def _merge(flat: Flat, other: Flat) -> bool:
-    """Add to *flat* what *other* demands in addition; whether all of that could be.  Both are used up."""
-    whole = True
+    """Add the keywords of *other* to *flat*; whether none contradicts it.  Both are used up."""
+    fits = True
     for key, value in other.items():
         known = flat.setdefault(key, value)
         if known is value:
@@ -185,19 +184,19 @@ def _merge(flat: Flat, other: Flat) -> bool:
         if key == "properties" and type(value) is type(known) is dict:
             for name, part in value.items():
                 before = known.setdefault(name, part)
-                whole = (before is part or before == part) and whole
+                fits = (before is part or before == part) and fits
         elif key == "required" and type(value) is type(known) is list:
             known += value
         elif key == "description" and type(value) is type(known) is str:
             if len(known) < DESCRIPTION_CHARACTERS and value not in known:
                 flat[key] = f"{known}\n{value}"
         elif known != value and key not in _NAMES:
-            whole = False
-    return whole
+            fits = False
+    return fits
 
 
 _NAMES: Final = frozenset({"$defs", "definitions", "$schema", "$id"})
-"""Keywords that demand nothing, and of which the outer one counts."""
+"""Keywords that demand nothing; the outer one counts."""
 
 
 Schema = dict[str, Any]
@@ -231,7 +230,7 @@ def _as_object(written: Schema) -> Schema:
 
 
 _OF_OBJECTS: Final = ("title", "description", "required", "propertyOrdering")
-"""Keywords besides ``properties`` that stay true when there are more of these."""
+"""Keywords other than ``properties`` that stay true when properties are added."""
 
 
 def _written(schema: Mapping[str, Any], place: str, notes: Notes, copies: Copies) -> Schema:
@@ -315,10 +314,10 @@ def _modern(node: Mapping[str, Any]) -> Schema:
 
 def _write(node: Schema, out: Schema, place: str, notes: Notes) -> Iterator[Part]:
     """Write *node* but for the schemas within it, which are returned."""
-    told: Schema = {}
+    described: Schema = {}
     for keyword, value in node.items():
         if "$ref" in node and not (keyword in _BESIDE_REFERENCES or keyword.startswith("$")):
-            told[keyword] = value  # the service takes nothing beside a reference
+            described[keyword] = value  # the service takes nothing beside a reference
         elif (parts := _within(keyword, value, out, place)) is not None:
             yield from parts
         elif keyword == "type" and (names := _types(value)):
@@ -326,11 +325,11 @@ def _write(node: Schema, out: Schema, place: str, notes: Notes) -> Iterator[Part
         elif keyword in _COPIED and _COPIED[keyword](value):
             out[keyword] = value
         elif keyword not in SILENT:
-            told[keyword] = value
-    if told:
+            described[keyword] = value
+    if described:
         notes.applies("output.schema_keywords", place)
-        if len(words := dumps(told).decode()) <= MAX_TOLD:
-            out["description"] = f"{out.get('description', '')} {words}".lstrip()
+        if len(text := dumps(described).decode()) <= MAX_CONSTRAINT:
+            out["description"] = f"{out.get('description', '')} {text}".lstrip()
     if "$ref" in out and not _BESIDE_REFERENCES.isdisjoint(out):
         out["anyOf"] = [{"$ref": out.pop("$ref")}]
 

@@ -45,7 +45,7 @@ STREAMED: Final = "streamGenerateContent?alt=sse"
 COLLECTED: Final = "generateContent"
 
 SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
-"""Codes of errors that an answer's JSON Schema may be the reason of; the last is all that the service says of many."""
+"""Codes of errors that an answer's JSON Schema may have caused; for many the service sends the last, and no more."""
 
 THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """From which probability of harm the service blocks; empty for its own."""
@@ -75,7 +75,7 @@ class GeminiForwarding:
     tagged = False
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a setting has something to do for *asks*: signatures that are not to be handed back."""
+        """Whether a setting changes a request with *asks*: signatures that are not to be handed back."""
         return Ask.THOUGHTS in asks and not self.upstream.replay_thinking
 
     def request(
@@ -86,14 +86,14 @@ class GeminiForwarding:
         model: ModelCard,
         stream: bool,
     ) -> UpstreamRequest:
-        """The same request to the service; none of the client's *headers* goes on, as none belongs to the API."""
+        """The same request to the service; none of the client's *headers* is passed on, as none belongs to the API."""
         verb, accept = (STREAMED, EVENT_STREAM) if stream else (COLLECTED, JSON)
         return self.upstream.ask(body, credential, model, verb, accept)
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class GeminiUpstream(DirectUpstream):
-    """How the service is talked to; holds no state and no secret.
+    """The Gemini API; holds no state and no secret.
 
     Raises:
         ConfigError: A setting that cannot work.
@@ -110,8 +110,8 @@ class GeminiUpstream(DirectUpstream):
     """Code of the error for which the answer's schema is no longer sent as JSON Schema; empty: there was none."""
 
     refused_empty: frozenset[str] = frozenset({"STOP"})
-    """Reasons to end that are no good for an answer without a word: Gemini ends some so for no reason, and answers when
-    it is asked once more."""
+    """Reasons to end that are errors where the answer is empty: Gemini sends some empty answers for no reason, and
+    answers when it is asked once more."""
 
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that comes without one: letters, digits, at most 50."""
@@ -121,7 +121,7 @@ class GeminiUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        """That there is no such field holds for every request to a model; other conversations have other signatures."""
+        """A missing field for schemas holds for every request to a model; other conversations have other signatures."""
         lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.without_signatures and bool(self.refused_empty)
         return evolve(_TRAITS, learns=lasting)
 
@@ -149,13 +149,13 @@ class GeminiUpstream(DirectUpstream):
         )
 
     def ask(self, body: bytes, credential: Credential, model: ModelCard, verb: str, accept: str) -> UpstreamRequest:
-        """A request to do with *model* what *verb* says."""
+        """Call the method *verb* of *model*."""
         path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:{verb}"
         return self.post(self.url(credential, path, ENDPOINT), credential, body, accept)
 
     @property
     def forwarding(self) -> GeminiForwarding | None:
-        """Requests of clients that speak the API go on as they are, unless the operator has a threshold for them."""
+        """Requests of clients that speak the API are passed on as they are, unless the operator set a threshold."""
         return None if self.safety_threshold else GeminiForwarding(self)
 
     def fetches(self, part: Attachment) -> bool:
@@ -179,7 +179,7 @@ class GeminiUpstream(DirectUpstream):
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
         """This upstream without earlier signatures, where *error* blames one, without JSON Schema, where that may be to
-        blame, or content with an empty answer, where it got one; ``None`` where that is no remedy, or was tried."""
+        blame, or content with an empty answer, where it got one; ``None`` where that does not help, or was tried."""
         if error.code in SCHEMA_REFUSALS and "responseJsonSchema" in rendered.document.get("generationConfig", {}):
             return evolve(self, refused_schema=error.code)
         if error.code == NOTHING and self.refused_empty:
@@ -214,7 +214,7 @@ class GeminiUpstream(DirectUpstream):
         return models.normalise(model)
 
     def authorization(self, credential: Credential) -> Headers:
-        """How *credential* is presented: never in the address, since addresses are written into logs."""
+        """How *credential* is presented: never in the URL, since URLs are written into logs."""
         secret = credential.secret.encode("ascii")
         if secret and credential.kind is CredentialKind.API_KEY:
             return ((b"x-goog-api-key", secret),)

@@ -23,7 +23,7 @@ class KiroSettings:
     """Official key (``ksk_…``); also read from ``KIRO_API_KEY``."""
 
     access_token: str = setting("", KEY, secret=True)
-    """A bearer token obtained elsewhere; used when there is no *api_key*."""
+    """A bearer token that another program obtained; used when there is no *api_key*."""
 
     profile_arn: str = setting("", KEY)
     """Profile for access tokens.  Never sent with an API key."""
@@ -78,8 +78,8 @@ class KiroSettings:
     ``http://user:password@host:3128``.  Empty: none; the environment's proxies are not used."""
 
     conversation_salt: str = setting("", KEY, secret=True)
-    """A secret from which the names of conversations are made that the service is told; the same in all processes that
-    serve the same clients.  Empty: each process has its own."""
+    """A secret from which the names of conversations are made that are sent to the service; the same in all processes
+    that serve the same clients.  Empty: each process has its own."""
 
     first_token_timeout: float = setting(30.0, Bounds(MOMENT, DAY))
     """Seconds from sending the request to the first upstream event, and one more for every 4,000 tokens of the
@@ -97,7 +97,7 @@ class KiroSettings:
     """Names of your own for models, each as ``name=model``."""
 
     tool_history: str = setting("auto", Choices(("native", "text", "auto")), presets={"contract": "text"})
-    """How earlier tool calls are told: as structures (``native``), as ``text``, or ``auto``: as structures, and once
+    """Form of earlier tool calls: as structures (``native``), as ``text``, or ``auto``: as structures, and once
     more as text where the service finds that improperly formed."""
 
     replay_thinking: bool = True
@@ -114,7 +114,7 @@ class KiroSettings:
     for other windows.  What is larger is refused as too long.  0: no limit."""
 
     trim_history: bool = False
-    """Leave the oldest exchanges out where a request is larger than that, and say so to the model, instead."""
+    """Leave the oldest exchanges out where a request is larger than that, with a note to the model, instead."""
 
     rules_off: tuple[str, ...] = ()
     """Rules not to apply to requests, by their names."""
@@ -132,10 +132,10 @@ class KiroSettings:
     """Seconds for one call of a tool that the gateway runs."""
 
     translation: str = setting("native", Choices(("native", "contract")), presets={"contract": "contract"})
-    """How a prompt is put: ``native``, or as the ``contract`` of the first gateways has it."""
+    """Form of rendered prompts: ``native``, or as the ``contract`` of the first gateways has it."""
 
     inline_tool_context: bool = False
-    """Of the contract's translator: tell tool calls and results in the turn that they belong to."""
+    """Of the contract's translator: write tool calls and results into the turn that they belong to."""
 
     send_sidecar_fields: bool = False
     """Of the contract's translator: send the tool manifest and the tool choice as members of their own."""
@@ -144,7 +144,7 @@ class KiroSettings:
     """Of the contract's translator: a stop sequence ends an answer as ``end_turn``."""
 
     log_bodies: bool = False
-    """Log what the service is sent, at level DEBUG: people's words, but no secrets and no images."""
+    """Log requests to the service, at level DEBUG: users' texts, but no secrets and no images."""
 
     plan_mode_key: str = "plan_mode"
     """Of the contract's translator: the member of ``metadata`` that switches plan mode on."""
@@ -176,7 +176,7 @@ class KiroSettings:
 
     @property
     def configured(self) -> bool:
-        """Whether anything is named that a credential could come from."""
+        """Whether a source of credentials is set."""
         files = (self.credentials_file, self.credentials_command, *self.fallback_credentials_files)
         return any((self.api_key, self.access_token, *files))
 

@@ -1,7 +1,7 @@
 """The account: its credential and the headers that carry it, its profiles, and the quota that is left.
 
-A profile belongs to one region, so profiles are listed in every region that has any.  Of the limits every number is
-optional: the service leaves out what does not apply to a plan, and adds what is new.
+A profile belongs to one region, so profiles are listed in every region that has any.  Every number of the limits is
+optional: the service leaves out those that do not apply to a plan, and adds new ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def credential(
     """The credential of the settings, the official API key first.
 
     Raises:
-        ConfigError: Nothing was given, or it cannot stand in a header.
+        ConfigError: There is none, or it has characters that a header cannot have.
     """
     if api_key:
         return Credential(CredentialKind.API_KEY, _header_text(api_key, "API key"), source="kiro.api_key")
@@ -59,7 +59,7 @@ def region_of(profile_arn: str) -> str:
 
 
 def without_profile(credential: Credential) -> Credential:
-    """*credential*, asked in the region of its profile, which is not named."""
+    """*credential* without its profile, in the region of that profile."""
     return evolve(credential, profile_arn="", region=region_of(credential.profile_arn) or credential.region)
 
 
@@ -84,7 +84,7 @@ class Profile:
     arn: str
     name: str = ""
     status: str = ""
-    """``ACTIVE``, or why not; empty where nobody said."""
+    """``ACTIVE``, or why not; empty where it is not known."""
 
 
 def profile_requests(
@@ -98,13 +98,13 @@ def profile_requests(
         headers: Sent as they are, beside the content type.
     """
     regions = dict.fromkeys((region, *REGIONS))
-    bases = [endpoint.rstrip("/")] if endpoint else [f"https://q.{it}.amazonaws.com" for it in regions]
+    bases = [endpoint.rstrip("/")] if endpoint else [f"https://q.{name}.amazonaws.com" for name in regions]
     headers = ((b"content-type", b"application/json"), (b"accept", b"application/json"), *headers)
     return tuple(UpstreamRequest("POST", f"{base}/ListAvailableProfiles", headers, b"{}") for base in bases)
 
 
 def parse_profiles(body: bytes) -> tuple[Profile, ...]:
-    """The profiles of an answer, those that can be used before the others; none where it is no list of profiles."""
+    """The profiles of an answer, those that can be used before the others; none where it is not a list of profiles."""
     try:
         listing = loads(body)
     except JsonError:
@@ -121,7 +121,7 @@ def _profile(entry: Mapping[str, Any]) -> Profile:
 
 
 RESOURCES: Final = ("CREDIT", "AGENTIC_REQUEST", "VIBE")
-"""Resources that are counted, the most telling about chats first."""
+"""Resources that are counted, the most relevant to chats first."""
 
 MOST: Final = 1e15
 """No amount is greater."""
@@ -191,7 +191,7 @@ def parse_limits(body: bytes) -> UsageLimits:
 
 
 def parse_reset(body: bytes) -> float | None:
-    """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not say."""
+    """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not name it."""
     try:
         return parse_limits(body).resets_at
     except UpstreamProtocolError:
@@ -199,7 +199,7 @@ def parse_reset(body: bytes) -> float | None:
 
 
 def _counted(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The account's entry; of several resources the most telling one."""
+    """The account's entry; of several resources the most relevant one."""
     listed = document.get("usageBreakdownList")
     entries = [object_of(entry) for entry in listed] if type(listed) is list else []
     entries.append(object_of(document.get("usageBreakdown")))

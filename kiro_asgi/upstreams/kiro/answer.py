@@ -1,11 +1,11 @@
 """Reading an answer: from its media type and bytes to frames or objects, and from these to deltas.
 
 The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
-an error.  Where the media type says nothing (test doubles and proxies), the first twelve bytes decide: a frame begins
+an error.  Where the media type does not decide (test doubles and proxies), the first twelve bytes do: a frame begins
 with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
-refused, rather than searched for text.  Answers without frames are bare JSON objects, which only their keys tell apart.
+refused, rather than searched for text.  Answers without frames are bare JSON objects, which differ only in their keys.
 
-A frame is an event, an exception or an error, says its ``:message-type``.  Events go through `READERS`, a table from
+A frame is an event, an exception or an error, by its ``:message-type``.  Events go through `READERS`, a table from
 event type to the reader of its payload; the other two end the answer.  The types are the members of the response stream
 of the public streaming SDKs (``ChatResponseStream``), and those that the live service adds:
 ``metadataEvent.stopReason``, ``contextUsageEvent``, ``tokenUsageEvent``.  A payload is whatever JSON object arrived, so
@@ -82,11 +82,11 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "GUARDRAIL_INTERVENED": StopReason.CONTENT_FILTER,
     }
 )
-"""The service's word, in capitals, to ours.  An unknown word counts as none: the reason is inferred."""
+"""The service's stop reason, in capitals, to ours.  An unknown one counts as none: the reason is inferred."""
 
 
 def _unwrap(payload: Payload, event_type: str) -> Payload:
-    """The payload itself, where it stands in a wrapper named for its event: some middle men add one."""
+    """The payload itself, or that of a wrapper named for its event: some proxies add one."""
     inner = payload.get(event_type)
     return inner if type(inner) is dict else payload
 
@@ -142,7 +142,7 @@ def _arguments(value: Any) -> str:
     return dumps(value).decode() if value else ""
 
 
-# What is said about the answer.
+# Facts about the answer.
 
 
 def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
@@ -172,7 +172,7 @@ def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _context_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    """A full window ends an answer, too; but a reason that the service gives itself counts more."""
+    """A full window ends an answer, too; but a stop reason of the service's takes precedence."""
     percentage = _amount(payload, "contextUsagePercentage")
     if percentage is not None:
         yield ContextUsage(min(percentage, 100.0))
@@ -212,7 +212,7 @@ def _invalid_state(payload: Payload, seen: Seen) -> Iterable[Delta]:
     raise exception_fault("InvalidStateException", payload)
 
 
-def _nothing(payload: Payload, seen: Seen) -> Iterable[Delta]:
+def _ignore(payload: Payload, seen: Seen) -> Iterable[Delta]:
     return ()
 
 
@@ -248,14 +248,14 @@ READERS: Final[Mapping[str, Reader]] = MappingProxyType(
         "codeReferenceEvent": _references,
         "invalidStateEvent": _invalid_state,
         # Known, and of no use to any client API.
-        "citationEvent": _nothing,
-        "codeEvent": _nothing,
-        "documentCitationEvent": _nothing,
-        "dryRunSucceedEvent": _nothing,
-        "intentsEvent": _nothing,
-        "interactionComponentsEvent": _nothing,
-        "supplementaryWebLinksEvent": _nothing,
-        "toolResultEvent": _nothing,
+        "citationEvent": _ignore,
+        "codeEvent": _ignore,
+        "documentCitationEvent": _ignore,
+        "dryRunSucceedEvent": _ignore,
+        "intentsEvent": _ignore,
+        "interactionComponentsEvent": _ignore,
+        "supplementaryWebLinksEvent": _ignore,
+        "toolResultEvent": _ignore,
     }
 )
 """Event type to the reader of its payload."""
@@ -265,7 +265,7 @@ ENDINGS: Final = ("exception", "error")
 """Message types after which nothing comes."""
 
 OUTPUT_LIMIT: Final = "ContentLengthExceededException"
-"""The exception that is none: the answer has reached its greatest length, and what came before is good."""
+"""An exception that is no failure: the answer has reached its greatest length, and its content so far is good."""
 
 _plain_text: Final = re.compile(rb'\{"content":"([ !#-\[\]-~]*+)"(?:,"modelId":"([ !#-\[\]-~]*+)")?+\}').fullmatch
 """A short piece of text, with or without the model's name behind it: nearly every event is one, and is read so at half
@@ -278,11 +278,11 @@ _read_text: Final = READERS["assistantResponseEvent"]
 class FrameEventDecoder:
     """Turn `Frame` objects into deltas.
 
-    What cannot be understood is passed over with a `Notice`: the service adds event types unannounced.
+    Unknown and malformed events are skipped with a `Notice`: the service adds event types unannounced.
 
     Raises:
-        KiroAsgiError: An exception or error frame, or an event that reports a failure; which one it is, the tables of
-            `kiro_asgi.upstreams.kiro.errors` say.
+        KiroAsgiError: An exception or error frame, or an event that reports a failure, by the tables of
+            `kiro_asgi.upstreams.kiro.errors`.
     """
 
     _seen: Seen = field(init=False, factory=Seen)
@@ -326,7 +326,7 @@ class FrameEventDecoder:
 
     def _read(self, data: bytes) -> Iterable[Delta]:
         if self._reader is None:
-            return self._pass_over_type()
+            return self._skip_type()
         try:
             payload = loads(data) if data else {}
         except JsonError as error:
@@ -338,7 +338,7 @@ class FrameEventDecoder:
             self._model = self._seen.model.encode()
         return deltas
 
-    def _pass_over_type(self) -> Iterable[Delta]:
+    def _skip_type(self) -> Iterable[Delta]:
         if self._type in self._unknown or self._notices >= NOTICES:
             return ()
         self._unknown.add(self._type)
@@ -375,7 +375,7 @@ def _report(frame: Frame, name: str) -> Payload:
 
 
 SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
-"""How the objects begin that are worth finding."""
+"""Beginnings of the objects to find."""
 
 
 BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
@@ -395,7 +395,7 @@ BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
 
 @define
 class ScannedEventDecoder:
-    """Turn the objects that a scan found into deltas; an object without a known key says nothing."""
+    """Turn the objects that a scan found into deltas; an object without a known key is skipped."""
 
     _seen: Seen = field(init=False, factory=Seen)
 
@@ -412,12 +412,12 @@ class ScannedEventDecoder:
 
 
 PRELUDE: Final = 12
-"""Bytes that tell a frame from anything else."""
+"""Bytes that distinguish a frame from anything else."""
 
 
 @define
 class Damage:
-    """A notice for each damage that a stage before has passed over; looks once a read, not at every delta."""
+    """Adds a notice for each damage that an earlier stage has skipped; checks once a read, not at every delta."""
 
     _code: str
     _count: Callable[[], int]
@@ -485,7 +485,7 @@ class RefusalDecoder:
     """Read a JSON document where an answer should be: an error that was given the status of a success.
 
     Raises:
-        KiroAsgiError: From `flush`, always: the error that the document reports, or that it is none.
+        KiroAsgiError: From `flush`, always: the error that the document reports, else `NotTheUpstream`.
     """
 
     _body: bytearray = field(init=False, factory=bytearray)

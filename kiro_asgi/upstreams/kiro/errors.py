@@ -1,6 +1,6 @@
 """Classify the service's refusals, whether they come as an HTTP status or as a frame in the middle of an answer.
 
-The same trouble arrives under different statuses: a spent quota as 400, 402, 403 or 429.  So the most telling fact
+One failure comes with different statuses: a spent quota as 400, 402, 403 or 429.  So the most specific fact
 decides: first the ``reason``, then well-known words of the message, then the exception's name, and only then the
 status.  There is a table for each.
 
@@ -83,7 +83,7 @@ REASONS: Final[Mapping[str, Class]] = MappingProxyType(
         "INVALID_TASK_ASSIST_PLAN": UpstreamFault,
     }
 )
-"""``reason`` to what it means; the reason becomes the error's code."""
+"""``reason`` to its meaning; the reason becomes the error's code."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"suspicious activity", re.I), UpstreamSuspicious, "suspicious_activity"),
@@ -96,7 +96,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"profileArn is required", re.I), UpstreamRejected, "profile_required"),
     (re.compile(r"improperly formed request", re.I), UpstreamRejected, "improperly_formed"),
 )
-"""Words of a message that say more than its exception's name, what they mean, and the error's code."""
+"""Phrases of a message that are more specific than its exception's name; class and code of the error that they mean."""
 
 NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -121,7 +121,7 @@ NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "DryRunOperation": (UpstreamProtocolError, "dry_run"),
     }
 )
-"""Exception without its ``Exception`` or ``Error`` ending to what it means, and the code where no reason is given."""
+"""Exception without its ``Exception`` or ``Error`` ending to its meaning, and the code where no reason is given."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {

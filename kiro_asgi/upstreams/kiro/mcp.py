@@ -38,7 +38,7 @@ def search_request(
 
 
 def parse_search(body: bytes) -> tuple[SearchHit, ...]:
-    """The pages of an answer, best first; those without an address that a browser could open are passed over.
+    """The pages of an answer, best first; those without an address that a browser could open are skipped.
 
     Raises:
         RequestError: The service does not take the query.

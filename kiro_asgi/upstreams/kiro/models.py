@@ -1,6 +1,6 @@
 """The models, and the names that clients give them.
 
-The service's own list is what counts; the table here stands in for it where, and as long as, there is none.
+The service's own list counts; the table here stands in for it where, and as long as, there is none.
 
 Clients write a version with dots or dashes, add a date, a provider or the size of a window, and some put options of the
 answer into the name: ``claude-opus-4.8-high``, ``claude-sonnet-4.5-thinking``.
@@ -65,7 +65,7 @@ def _inverted(major: str, minor: str | None, family: str) -> str:
 
 
 def read_name(name: str) -> ModelSpelling:
-    """The parts of a model's name; one that we do not know loses only what surely is no part of it."""
+    """The parts of a model's name; one that we do not know loses only parts that surely do not belong to it."""
     name = name.strip()
     if len(name) > MAX_NAME or re.fullmatch(r"(?!CLAUDE_)[A-Z0-9]+(?:_[A-Z0-9]+)+", name):
         return ModelSpelling(name)
@@ -101,7 +101,7 @@ def spelled_wishes(name: str, model: str = "") -> tuple[str | None, bool]:
 
 
 def with_wishes(thinking: Thinking, name: str, model: str = "") -> Thinking:
-    """The client's options for thinking, with those of its model's name; explicit options count more."""
+    """The client's options for thinking, with those of its model's name; explicit options take precedence."""
     effort, wanted = spelled_wishes(name, model)
     if effort == "none":
         return Thinking(ThinkingMode.DISABLED) if thinking == Thinking() else thinking
@@ -179,7 +179,7 @@ def models_request(
 
 
 def parse_models(body: bytes) -> ModelPage:
-    """The models of an answer, in its order; entries without an id are passed over, absent facts have our defaults.
+    """The models of an answer, in its order; entries without an id are skipped, absent facts have our defaults.
 
     Raises:
         UpstreamProtocolError: Not a JSON object.

@@ -8,9 +8,9 @@ texts stay as they are.
 Empty members are left out: the service refuses null, and some empty lists.  That goes for an empty profile, too.  Tools
 stand with the current message only, and no cache point is ever sent: the service takes it for a mistake.
 
-What is too large is refused here, before it costs a call and comes back without a reason.  The service says "Improperly
-formed request." to a body of about 615 KB for a model with a window of 200,000 tokens, and takes more for models with
-larger ones.  Images and documents are counted otherwise, and not here.
+A request that is too large is refused here, before it costs a call and is refused without a reason.  The service
+answers "Improperly formed request." to a body of about 615 KB for a model with a window of 200,000 tokens, and takes
+more for models with larger ones.  Images and documents are counted otherwise, and not here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MIN_OUTPUT: Final = 1_024
 
 
 def _thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
-    """``additionalModelRequestFields`` for *model*; empty if there is nothing to say, or nowhere to say it.
+    """``additionalModelRequestFields`` for *model*; empty where nothing is asked for, or the model lacks the fields.
 
     Every model lists the free fields that it takes, and refuses a request with any other.  Two families are known: one
     takes ``output_config.effort`` and ``thinking``, the other ``reasoning.effort``.
@@ -99,7 +99,7 @@ def _is_native(model: ModelCard) -> bool:
 
 
 def _thinking_instruction(thinking: Thinking) -> str:
-    """The request for thinking in words; it goes with the current message only, never into history."""
+    """The request for thinking as text; it goes with the current message only, never into history."""
     budget = thinking.budget_tokens or (BUDGETS.get(thinking.effort, MAX_BUDGET) if thinking.effort else DEFAULT_BUDGET)
     budget = min(max(budget, MIN_BUDGET), MAX_BUDGET)
     return (
@@ -120,7 +120,7 @@ def _fields(model: ModelCard) -> Mapping[str, Any]:
 
 
 def _listed(switch: dict[str, str], schema: Any) -> dict[str, str]:
-    """Of *switch* what *schema* has room for: the service refuses every other member and value."""
+    """The members of *switch* that *schema* lists: the service refuses every other member and value."""
     members = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(members, Mapping):
         return switch
@@ -144,7 +144,7 @@ def _effort(thinking: Thinking, efforts: tuple[str, ...], notes: Notes) -> str:
 
 
 def _switch(thinking: Thinking, certain: bool) -> dict[str, str]:
-    """Summaries are asked for by name: by default, what an adaptive model thinks is not shown."""
+    """Summaries are asked for by name: by default, the thinking of an adaptive model is not shown."""
     if thinking.wanted:
         return {"type": "adaptive", "display": "summarized"}
     return {"type": "disabled"} if certain and thinking.mode is ThinkingMode.DISABLED else {}
@@ -162,7 +162,7 @@ SIDES: Final[Mapping[Role, str]] = MappingProxyType(
 
 @frozen
 class RequestBody:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     body: dict[str, Any]
     names: WireNames
@@ -239,7 +239,7 @@ def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, note
 
 
 _IGNORED: Final = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
-"""Fields of `kiro_asgi.model.prompt.Sampling` that the service has no place for."""
+"""Fields of `kiro_asgi.model.prompt.Sampling` for which the service has no place."""
 
 
 def _note_ignored(prompt: Prompt, notes: Notes) -> None:
@@ -298,7 +298,7 @@ MAX_RESULT: Final = 800_000
 """Characters of one tool result."""
 
 WINDOW: Final = 200_000
-"""Tokens of the window for which ``payload_bytes`` is told."""
+"""Tokens of the window for which ``payload_bytes`` is set."""
 
 TRIMMED: Final = "Earlier exchanges of this conversation were left out, because it had become too long."
 
@@ -337,13 +337,13 @@ def fitted(written: RequestBody, prompt: Prompt, model: ModelCard, settings: Kir
 
 
 def _measure(data: bytes, body: Mapping[str, Any]) -> int:
-    """Bytes of *body*, which is written down in *data*, without those of images and documents."""
+    """Bytes of *body*, which is serialised in *data*, without those of images and documents."""
     attached = (one for each in _messages(body) for kind in ("images", "documents") for one in each.get(kind, ()))
     return len(data) - sum(len(one["source"]["bytes"]) for one in attached)
 
 
 def _trim(body: dict[str, Any], excess: int, prompt: Prompt, notes: Notes, *, kept: int) -> bool:
-    """Leave out the oldest exchanges, as many as make *excess* bytes, and say so to the model.
+    """Leave out the oldest exchanges, as many as make *excess* bytes, with a note to the model.
 
     Calls and their results stay together, and so do the first *kept* messages, which are the system text.  Whether it
     is possible is returned.
@@ -396,7 +396,7 @@ def _characters(part: Part) -> int:
 
 
 def _messages(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every message of a body in order, without the member that says whose it is."""
+    """Every message of a body in order, without the member that names its role."""
     state = body["conversationState"]
     for item in (*state.get("history", ()), state["currentMessage"]):
         yield from item.values()
@@ -415,7 +415,7 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
 
 
 def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) -> None:
-    """Sort what a message says: all of a kind is estimated at once, which is cheaper than piece by piece."""
+    """Sort the content of a message: all of a kind is estimated at once, which is cheaper than piece by piece."""
     texts.append(message["content"])
     for call in message.get("toolUses", ()):
         texts.append(call["name"])
@@ -430,15 +430,15 @@ def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) ->
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
     every = [*_messages(body)]
     contexts = [message.get("userInputMessageContext", {}) for message in every]
-    told = len(every) > 2 and every[1]["content"] == CONSENT
+    has_system = len(every) > 2 and every[1]["content"] == CONSENT
     return {
         "bytes": size,
         "messages": len(every),
         "tools": sum(len(context.get("tools", ())) for context in contexts),
         "tool_results": sum(len(context.get("toolResults", ())) for context in contexts),
         "images": sum(len(message.get("images", ())) for message in every),
-        "system": len(every[0]["content"]) if told else 0,
+        "system": len(every[0]["content"]) if has_system else 0,
     }

@@ -1,4 +1,4 @@
-"""Signing in with a device code: what is asked of the sign-in services, and what their answers mean.
+"""Signing in with a device code: requests to the sign-in services, and their answers.
 
 Two services, one procedure: ask for a code, let the user confirm it in a browser, poll until that has happened.
 
@@ -29,7 +29,7 @@ CLIENT: Final = "kiro-asgi"
 
 SCOPES: Final = ("codewhisperer:completions", "codewhisperer:analysis", "codewhisperer:conversations")
 BUILDER_ID: Final = "https://view.awsapps.com/start"
-"""Start URL of everybody who is not in an organisation."""
+"""Start URL of users who are in no organisation."""
 
 PROVIDERS: Final[Mapping[str, str]] = MappingProxyType({"google": "Google", "github": "Github"})
 """Providers that the desktop service knows, in its spelling."""
@@ -44,7 +44,7 @@ SLOWER: Final = 5.0
 
 CODE_LIFETIME: Final = 600.0
 TOKEN_LIFETIME: Final = 3600.0
-"""Seconds that a token is taken to last where the service does not say; the shortest that was ever seen."""
+"""Seconds that a token is taken to last where the service names no lifetime; the shortest that was ever seen."""
 
 LONGEST: Final = 366 * 86_400.0
 """Seconds; nothing that is issued here lasts longer."""
@@ -179,8 +179,8 @@ def parse_registration(status: int, body: bytes) -> Registration:
     """The registration.
 
     Raises:
-        UpstreamRejected: The service does not want us.
-        UpstreamProtocolError: That is no registration.
+        UpstreamRejected: The service refuses.
+        UpstreamProtocolError: The answer is not a registration.
     """
     answer = _good(status, body)
     return Registration(_secret(answer, "clientId"), _secret(answer, "clientSecret"))
@@ -191,12 +191,14 @@ def parse_device_code(status: int, body: bytes) -> DeviceCode:
 
     Raises:
         UpstreamRejected: The service refuses.
-        UpstreamProtocolError: That is no code, or the user would be sent to something that is no web page.
+        UpstreamProtocolError: The answer is not a code, or names no web page for the user.
     """
     answer = _good(status, body)
     address = clean(text_of(answer, "verificationUriComplete") or text_of(answer, "verificationUri"))
     if not re.fullmatch(r"https?://[!-~]+", address):
-        raise UpstreamProtocolError("the sign-in service names no page to go to", code="sign_in.unreadable")
+        raise UpstreamProtocolError(
+            "the sign-in service names no web page to confirm the code on", code="sign_in.unreadable"
+        )
     interval = _seconds(answer, "intervalInMilliseconds", 1000.0, INTERVAL)
     lifetime = _seconds(answer, "expiresInMilliseconds", 1000.0, CODE_LIFETIME)
     return DeviceCode(
@@ -209,7 +211,7 @@ def parse_device_code(status: int, body: bytes) -> DeviceCode:
 
 
 def parse_poll(status: int, body: bytes, now: float) -> Token | AuthorizationPending:
-    """Parse the answer to a poll, of either service.  A failure of the service is no refusal.
+    """Parse the answer to a poll, of either service.  A failure of the service does not count as a refusal.
 
     Args:
         status: Of the answer.
@@ -219,7 +221,7 @@ def parse_poll(status: int, body: bytes, now: float) -> Token | AuthorizationPen
     Raises:
         UpstreamDenied: The user refused, code ``sign_in.denied``, or was too late, code ``sign_in.expired``.
         UpstreamRejected: The service refuses for another reason.
-        UpstreamProtocolError: That is no token.
+        UpstreamProtocolError: The answer is not a token.
     """
     if status == 429 or status >= 500:
         return AuthorizationPending(SLOWER)

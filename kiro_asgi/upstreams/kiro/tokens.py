@@ -1,6 +1,6 @@
 """Tokens of the service: where they are kept, how they are presented, and how they are renewed.
 
-They are kept in documents of the service's own clients, which are read and written without losing what is theirs.
+They are kept in documents of the service's own clients, whose other members stay when they are written.
 There are two spellings of one document.  The desktop client keeps a JSON file in camelCase, and the registration of its
 OIDC client in a file beside it.  The command line keeps a SQLite store of key and value, whose values are JSON in
 snake_case.  Renewing takes one request, for each kind of sign-in another.
@@ -83,11 +83,11 @@ MILLISECONDS: Final = 1e11
 TEN_YEARS: Final = 10 * 365 * 86_400
 
 LATEST: Final = 253_402_300_799.0
-"""The last second of the year 9999; what claims to last longer does not say when it ends."""
+"""The last second of the year 9999; an end that is later counts as unknown."""
 
 
 class TokenUnreadable(KiroAsgiError):
-    """A document is no token, or lacks what a token needs.  The message quotes nothing of it."""
+    """A document is not a token, or lacks a part of one.  The message quotes nothing of it."""
 
 
 def parse_token(document: bytes, beside: Callable[[str], bytes | None], now: float) -> Token:
@@ -96,7 +96,7 @@ def parse_token(document: bytes, beside: Callable[[str], bytes | None], now: flo
     Args:
         document: In either spelling.
         beside: The file of that name in the same folder, ``None`` where there is none; asked for a client registration.
-        now: Seconds since the epoch, for a document that says how long a token lasts and not until when.
+        now: Seconds since the epoch, for a document with a lifetime instead of an expiry.
 
     Raises:
         TokenUnreadable: Not JSON, or neither an access token nor a refresh token in it.
@@ -147,7 +147,7 @@ def render_token(token: Token, provider: str = "") -> bytes:
     """A document of our own for *token*, as the desktop client writes it, the client registration included.
 
     Args:
-        token: What a sign-in gave.
+        token: The token of a sign-in.
         provider: Who vouches for the user, e.g. ``Google`` or ``BuilderId``.
     """
     method = {TokenKind.SOCIAL: "social", TokenKind.OIDC: "IdC", TokenKind.EXTERNAL_IDP: "external_idp"}[token.kind]
@@ -180,7 +180,7 @@ def expiry(value: Any) -> float | None:
 
 
 def lifetime(fields: Mapping[str, Any]) -> float | None:
-    """Seconds that the token of an answer lasts; ``None`` where it does not say, or nothing that can be believed."""
+    """Seconds that the token of an answer lasts; ``None`` where it names none, or an implausible one."""
     lasts = fields.get("expiresIn", fields.get("expires_in"))
     return float(lasts) if (type(lasts) is int or type(lasts) is float) and 0 < lasts <= TEN_YEARS else None
 
@@ -302,7 +302,7 @@ def _snake(name: str) -> str:
 
 
 SIGN_IN: Final = "credentials.login"
-"""Code of the errors that only signing in again helps against."""
+"""Code of errors against which only signing in again helps."""
 
 DEFAULT_REGION: Final = "us-east-1"
 JSON: Final = b"application/json"
@@ -310,7 +310,7 @@ FORM: Final = b"application/x-www-form-urlencoded"
 THIS_MACHINE: Final = ("127.0.0.1", "::1", "localhost")
 
 LIFETIME: Final = 3600.0
-"""Seconds that a token lasts whose answer does not say."""
+"""Seconds that a token lasts whose answer names no lifetime."""
 
 EXTERNAL_PATH: Final = "/oauth2/v2.0/token"
 """Of a company's provider, where `auth_endpoint` stands in for it."""
@@ -333,20 +333,20 @@ def renewal_request(token: Token, *, auth_endpoint: str, auth_region: str, user_
     """Ask for a new token.
 
     Args:
-        token: What is known of the old one.
+        token: The old one.
         auth_endpoint: Base URL; empty for the public host.
         auth_region: Region of the sign-in; empty for the token's own.
-        user_agent: What we call ourselves.
+        user_agent: Value of the ``User-Agent`` header.
 
     Raises:
-        UpstreamDenied: Code ``credentials.login``: the token lacks what it takes.
+        UpstreamDenied: Code ``credentials.login``: the token lacks a part that renewal needs.
     """
     lacking = next((name for name, value in _needs(token) if not value), "")
     if lacking:
         raise _sign_in_error(f"the token cannot be renewed without {lacking}")
     region = auth_region or token.region or DEFAULT_REGION
     if not REGION.fullmatch(region):
-        raise _sign_in_error("the token names a region of the sign-in that cannot be one")
+        raise _sign_in_error("the sign-in region in the token is not the name of a region")
     base = auth_endpoint.rstrip("/")
     match token.kind:
         case TokenKind.SOCIAL:
@@ -380,7 +380,7 @@ def renewed(token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], b
     if status != 200:
         raise _refused(status, fault(status, headers, b"").retry_after, report)
     if not re.fullmatch(r"[!-~]+", access):
-        raise NotTheUpstream("what answers for the sign-in service sends no token", code="credentials.foreign")
+        raise NotTheUpstream("the server at the sign-in service's address sent no token", code="credentials.foreign")
     return evolve(
         token,
         access_token=access,
@@ -391,17 +391,17 @@ def renewed(token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], b
 
 
 def _sign_in_error(message: str) -> UpstreamDenied:
-    """The error that says what only signing in again helps against."""
+    """Make an error against which only signing in again helps."""
     return UpstreamDenied(f"{message}; sign in again, e.g. with kiro-asgi login", code=SIGN_IN)
 
 
 def social_host(region: str) -> str:
-    """Where accounts elsewhere sign in."""
+    """Base URL of the sign-in with Google or GitHub."""
     return f"https://prod.{region}.auth.desktop.kiro.dev"
 
 
 def oidc_host(region: str) -> str:
-    """Where Builder IDs and members of an IAM Identity Center sign in."""
+    """Base URL of the sign-in with a Builder ID or IAM Identity Center."""
     return f"https://oidc.{region}.amazonaws.com"
 
 
@@ -438,10 +438,10 @@ def _trusted(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        whole = bool(parts.hostname) and parts.port != 0 and not _NOT_URL.search(url)
+        is_valid = bool(parts.hostname) and parts.port != 0 and not _NOT_URL.search(url)
     except ValueError:
-        whole = False
-    if whole and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)):
+        is_valid = False
+    if is_valid and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in THIS_MACHINE)):
         return url
     raise _sign_in_error("the token names no endpoint of the company's provider that can be trusted with it")
 
@@ -466,7 +466,7 @@ def _refused(status: int, retry_after: float | None, report: Mapping[str, Any]) 
     if status in (400, 401):
         return _sign_in_error(f"the sign-in has ended: {message}")
     if 300 <= status < 400:
-        return NotTheUpstream(f"something else answers for the sign-in service: {message}", code="credentials.foreign")
+        return NotTheUpstream(f"another server answers for the sign-in service: {message}", code="credentials.foreign")
     return UpstreamFault(
         f"the token could not be renewed: {message}", code="credentials.fault", retry_after=retry_after
     )
@@ -484,7 +484,7 @@ _NOT_URL: Final = re.compile(r"[\s\\#@\x00-\x1f\x7f-\U0010ffff]")
 
 
 REACHED_BY: Final = "kiro.proxy and kiro.auth_endpoint"
-"""The settings that say how the sign-in service is reached."""
+"""The settings that decide how the sign-in service is reached."""
 
 
 @frozen
@@ -495,7 +495,7 @@ class KiroVendor:
     own.  Profiles are asked for in the service's regions, ``region`` first.  Calls then go where the profile is.
 
     Raises:
-        ConfigError: A credential stands in the settings that cannot stand in a header.
+        ConfigError: A credential in the settings has characters that a header cannot have.
     """
 
     settings: KiroSettings = field(factory=KiroSettings)
@@ -529,7 +529,7 @@ class KiroVendor:
         return merge_token(document, token)
 
     def credential(self, token: Token, source: str) -> Credential:
-        """The credential of a token.  It has no region: that of the sign-in says nothing about the service's."""
+        """The credential of a token.  It has no region: that of the sign-in does not decide the service's."""
         external = token.kind is TokenKind.EXTERNAL_IDP
         kind = CredentialKind.EXTERNAL_IDP if external else CredentialKind.ACCESS_TOKEN
         return Credential(kind, token.access_token, self.settings.profile_arn or token.profile_arn, source=source)

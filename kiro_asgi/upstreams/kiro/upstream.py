@@ -57,30 +57,34 @@ from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent
 Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def _remedy(error: KiroAsgiError, asking: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where asking
-    differently is no remedy, was tried already, or is switched off."""
+def _remedy(error: KiroAsgiError, settings: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where no
+    adaptation helps, or it was tried already, or is switched off."""
     code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
-    rule, change = REMEDIES.get(code, ("", _nothing))
-    return rule, {} if rule in asking.rules_off else change(asking, document)
+    rule, change = REMEDIES.get(code, ("", _no_change))
+    return rule, {} if rule in settings.rules_off else change(settings, document)
 
 
-def _without_signatures(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_signatures(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     replayed = any("reasoningContent" in each for each in _assistants(document))
-    return {"replay_thinking": False} if asking.replay_thinking and replayed else {}
+    return {"replay_thinking": False} if settings.replay_thinking and replayed else {}
 
 
-def _with_stubs(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_stubs(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     stubs = "tools.stubbed"
-    return {"rules_off": tuple(name for name in asking.rules_off if name != stubs)} if stubs in asking.rules_off else {}
+    return (
+        {"rules_off": tuple(name for name in settings.rules_off if name != stubs)}
+        if stubs in settings.rules_off
+        else {}
+    )
 
 
-def _as_text(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_text(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     called = any("toolUses" in each for each in _assistants(document))
-    return {"tool_history": "text"} if asking.tool_history == "auto" and called else {}
+    return {"tool_history": "text"} if settings.tool_history == "auto" and called else {}
 
 
-def _nothing(asking: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _no_change(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
@@ -93,7 +97,7 @@ def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 IMPROPER: Final = "improperly_formed"
 IMPROPER_WORDS: Final = "improperly formed request"
-"""The service says so whatever the reason that it gives beside it."""
+"""The service sends this message whatever ``reason`` it names beside it."""
 
 REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
     {
@@ -122,7 +126,7 @@ def _new_id() -> str:
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class KiroUpstream:
-    """How one Kiro service is talked to; holds no state and no secret.
+    """One Kiro service; holds no state and no secret.
 
     Raises:
         ConfigError: A setting that cannot work.
@@ -131,7 +135,7 @@ class KiroUpstream:
     settings: KiroSettings = field(factory=KiroSettings)
     name: str = "kiro"
     contract: ContractOptions | None = field()
-    """Put prompts, and read the ends of answers, as the contract has it; ``None``: as the service likes it best."""
+    """Render prompts, and read the ends of answers, as the contract has it; ``None``: in the service's native form."""
 
     adaptations: tuple[str, ...] = ()
     """Changes that `adapt_after_error` made, by the names of its rules."""
@@ -150,12 +154,12 @@ class KiroUpstream:
     def __attrs_post_init__(self) -> None:
         if not REGION.fullmatch(self.settings.region):
             raise ConfigError(f"{self.settings.region!r} is not the name of a region", code="kiro.region")
-        for name, words in broken(self.settings):
-            raise ConfigError(f"kiro.{name}: {words}", code=f"kiro.{name}")
+        for name, message in broken(self.settings):
+            raise ConfigError(f"kiro.{name}: {message}", code=f"kiro.{name}")
         switched_off(self.settings.rules_off)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Put *prompt* into the service's words; *conversation* is a UUID, and empty for a new one.
+        """Render *prompt* as a request; *conversation* is a UUID, and empty for a new one.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -210,8 +214,8 @@ class KiroUpstream:
         return fault(status, headers, body)
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
-        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
-        differently is no remedy, or was tried already."""
+        """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
+        helps, or it was tried already."""
         rule, changed = _remedy(error, self.settings, rendered.document)
         if not changed:
             return None
@@ -229,7 +233,7 @@ class KiroUpstream:
         """Read a part of the list of models.
 
         Raises:
-            UpstreamProtocolError: It is none.
+            UpstreamProtocolError: It is not a list of models.
         """
         return models.parse_models(body)
 
@@ -255,11 +259,11 @@ class KiroUpstream:
         return search_request(self.base_url(credential), _profile(credential), headers, query, self.new_id())
 
     def base_url(self, credential: Credential) -> str:
-        """Where calls with *credential* go, without a slash at the end."""
+        """Base URL of calls with *credential*, without a slash at the end."""
         if endpoint := self.settings.endpoint.rstrip("/"):
             return endpoint
-        told = credential.region if REGION.fullmatch(credential.region) else ""
-        region = region_of(_profile(credential)) or told or self.settings.region
+        named = credential.region if REGION.fullmatch(credential.region) else ""
+        region = region_of(_profile(credential)) or named or self.settings.region
         return f"https://q.{region}.amazonaws.com"
 
     def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
@@ -328,8 +332,9 @@ class _Quota:
 
     @property
     def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:
+        limits = self._upstream.limits_request
         # some enterprise accounts must not name their profile here
-        return self._upstream.limits_request, lambda it: self._upstream.limits_request(without_profile(it))
+        return limits, lambda credential: limits(without_profile(credential))
 
     def reset(self, body: bytes) -> float | None:
         return parse_reset(body)

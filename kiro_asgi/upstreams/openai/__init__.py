@@ -1,4 +1,4 @@
-"""Chat Completions, as OpenAI speaks it, and everybody who speaks it after OpenAI."""
+"""OpenAI's APIs, as OpenAI itself and compatible services speak them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kiro_asgi.upstreams.settings import Setup, SignedSettings
 
 @frozen(kw_only=True)
 class OpenAISettings(SignedSettings):
-    """OpenAI, or one of the many who speak its APIs."""
+    """OpenAI, or one of the many services that speak its APIs."""
 
     api: str = setting("auto", Choices(("auto", "chat", "responses")))
     """By which of OpenAI's APIs models are asked: ``chat`` (Chat Completions), ``responses``, or ``auto``: by the
-    second where a model is known to be served there alone, or the service has said so."""
+    second where a model is known to be served there alone, or the service answers so."""
 
     token_url: str = setting("", URL)
     """Where a key is exchanged for the token that the service wants instead, by GET.  Empty: the key itself is used."""
@@ -38,7 +38,7 @@ class OpenAISettings(SignedSettings):
     nine where the host or the model is Mistral's.  Others are replaced, by the same ones in every request."""
 
     relay: str = setting("auto", Choices(("auto", "allow", "never")))
-    """Whether requests of clients of the API by which it is asked may go to the server as they are, where
+    """Whether requests of clients of the API by which it is asked may be passed on as they are, where
     ``stream.relay`` and the request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in
     ``custom``), ``allow`` or ``never``."""
 
@@ -51,9 +51,9 @@ class OpenAISettings(SignedSettings):
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Setting and complaint for values, by name, that are good one by one but not together."""
+        """Setting and error message for values, by name, that are valid one by one but not together."""
         if values.get("token_url") and not values.get("api_key"):
-            yield "token_url", "nothing to exchange there: api_key must be set"
+            yield "token_url", "there is no key to exchange: set api_key"
 
 
 def _make(configured: Configured[OpenAISettings]) -> Setup:

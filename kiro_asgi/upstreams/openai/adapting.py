@@ -1,7 +1,7 @@
 """Adaptations of a request after a refusal: many servers know only a part of either API, and refuse the remainder; not
 every account and model takes every field.
 
-A field is left out only if the answer is still one to what was asked.
+A field is left out only where the answer still fits the request.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create,
 https://platform.openai.com/docs/api-reference/responses/create
@@ -58,7 +58,7 @@ _UNKNOWN_FIELD: Final = re.compile(
     r"|array too long|at most \d+ items",
     re.I,
 )
-"""Words that say that a field itself is the trouble, not its value, or that a list is too long."""
+"""Phrases of messages that blame a field itself, not its value, or the length of a list."""
 
 
 CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
@@ -71,11 +71,11 @@ CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
         **dict.fromkeys(("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"), Ask.SAMPLING),
     }
 )
-"""A field to what a request asks for by it, where that alone does not keep it from going through as it is."""
+"""Field to the feature that requests use it for, where that alone does not keep them from being relayed."""
 
 
 def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
-    """The field that *error*, the answer to *document*, is about; empty where leaving it out is no remedy.
+    """The field that *error*, the answer to *document*, is about; empty where leaving it out does not help.
 
     Args:
         without: Fields that were found before: none is tried a second time.
@@ -97,7 +97,7 @@ _WORD: Final = re.compile(r"[a-z_]+")
 
 
 SUMMARY: Final = "summary"
-"""Of reasoning: accounts whose owner has not been verified are refused it."""
+"""Summary of reasoning, refused to accounts whose owner has not been verified."""
 
 ENCRYPTED: Final = "encrypted_content"
 """Reasoning that was sealed for another account, or has changed on its way."""
@@ -126,7 +126,7 @@ RESPONSES_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
         **dict.fromkeys(("temperature", "top_p"), Ask.SAMPLING),
     }
 )
-"""What was refused to what a request asks for by it, where that alone does not keep it from going through as it is."""
+"""The same for fields, and parts of them, of the Responses API."""
 
 _UNVERIFIED: Final = re.compile(r"\bmust be verified\b", re.I)
 _BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)\b", re.I | re.S)
@@ -134,7 +134,7 @@ _NOT_SEALED: Final = re.compile(r"\bencrypted content is not supported\b", re.I)
 
 
 def responses_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: Iterable[str]) -> str:
-    """What *error*, the answer to *document*, is about; empty where leaving it out is no remedy, or was tried."""
+    """The field, or part, that *error*, the answer to *document*, blames; empty for none, or for one that was tried."""
     if not isinstance(error, UpstreamRejected):
         return ""
     return next((name for name in _blamed(error.message, document) if name not in without), "")
@@ -152,7 +152,7 @@ def _blamed(message: str, document: Mapping[str, Any]) -> Iterable[str]:
 
 
 def leave_out(body: dict[str, Any], without: Iterable[str]) -> None:
-    """Leave out of *body*, of the Responses API, what was refused."""
+    """Remove the refused fields and parts from *body*, which is for the Responses API."""
     for name in without:
         if name == ENCRYPTED:
             body["input"] = [item for item in body["input"] if item["type"] != "reasoning"]

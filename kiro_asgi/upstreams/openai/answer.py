@@ -1,9 +1,9 @@
 """Reading an answer: from its media type and bytes to chunks, and from chunks to deltas.
 
-What is asked for is a stream.  Some servers answer with the whole message as one JSON document all the same, or give a
+A stream is asked for.  Some servers answer with the whole message as one JSON document all the same, or give a
 stream another type; so the first byte decides, and no line of a stream begins with a brace.
 
-An answer is whole when the service has given a reason for its end (``finish_reason``) or has sent ``[DONE]``; with
+An answer is complete when the service has given a reason for its end (``finish_reason``) or has sent ``[DONE]``; with
 neither, it was cut.  Counts may come with any chunk; the last ones are emitted, at the end.
 
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
@@ -44,7 +44,7 @@ from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_o
 
 
 def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
-    """Counts; what is absent or is none stays unsaid."""
+    """Counts; those that are absent, or not numbers, stay ``None``."""
     prompt_details = object_of(usage.get("prompt_tokens_details"))
     answer_details = object_of(usage.get("completion_tokens_details"))
     prompt, written = count_of(usage, "prompt_tokens"), count_of(prompt_details, "cache_write_tokens")
@@ -77,7 +77,7 @@ REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "recitation": StopReason.CONTENT_FILTER,
     }
 )
-"""``finish_reason``, in lower case, to what it means: OpenAI's words, and those that other servers let through."""
+"""``finish_reason``, in lower case, to its meaning: OpenAI's values, and those that other servers pass on."""
 
 FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
     {"error": UpstreamFault, "insufficient_system_resource": UpstreamOverloaded}
@@ -85,7 +85,7 @@ FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
 """``finish_reason`` of an answer that the service gave up."""
 
 CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
-"""Ends after which the last call may not be whole."""
+"""Ends after which the last call may be incomplete."""
 
 
 @define
@@ -93,15 +93,15 @@ class ChunkDecoder:
     """The stage from JSON events to deltas.
 
     Raises:
-        KiroAsgiError: What an error in the place of a chunk means, see `kiro_asgi.upstreams.openai.errors`.
-        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is not whole.
+        KiroAsgiError: The error that stands in the place of a chunk, see `kiro_asgi.upstreams.openai.errors`.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is incomplete.
     """
 
     new_id: Callable[[], str]
     """Makes ids of calls that have none."""
 
     service: str = ""
-    """Name of the upstream, for what it alone is handed back."""
+    """Name of the upstream, to which alone its reasoning is handed back."""
 
     _calls: StreamedCalls = field(init=False)
     _reasoning: ReasoningDetails = field(init=False)
@@ -116,7 +116,7 @@ class ChunkDecoder:
     """Whether there was a choice."""
 
     _done: bool = field(init=False, default=False)
-    _told: set[Notice] = field(init=False, factory=set)
+    _noticed: set[Notice] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         self._calls = StreamedCalls(self.new_id)
@@ -219,26 +219,26 @@ class ChunkDecoder:
             yield from self._notice(Notice("thinking.unreadable"))
 
     def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """Some servers say the same under both names."""
+        """The deltas of ``reasoning``: some servers send the same text under both names."""
         if not delta.get("reasoning_content"):
             yield from self._thinking(value, delta)
 
     def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """OpenRouter's form of thinking, which as a rule says again what ``reasoning`` says."""
-        said = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        """OpenRouter's form of thinking, which as a rule repeats the text of ``reasoning``."""
+        has_text = bool(delta.get("reasoning_content") or delta.get("reasoning"))
         for detail in objects_of(value):
             self._reasoning.take(detail)
             text = text_of(detail, "text") or text_of(detail, "summary")
-            if text and not said:
+            if text and not has_text:
                 yield ThinkingDelta(text)
 
-    def _say(self, text: str) -> Iterator[Delta]:
+    def _emit_text(self, text: str) -> Iterator[Delta]:
         self._length += len(text)
         yield TextDelta(text)
 
     def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
-            yield from self._say(value)
+            yield from self._emit_text(value)
         elif type(value) is list:
             for part in value:
                 yield from self._part(part)
@@ -249,7 +249,7 @@ class ChunkDecoder:
         """Content as a list of parts, of which thinking may be one."""
         kind = part.get("type") if type(part) is dict else None
         if kind == "text" and type(part.get("text")) is str:
-            yield from self._say(part["text"])
+            yield from self._emit_text(part["text"])
         elif kind == "thinking" and type(part.get("thinking")) is list:
             texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
             yield ThinkingDelta("".join(text for text in texts if type(text) is str))
@@ -270,7 +270,7 @@ class ChunkDecoder:
         yield from self._once(self._calls.read_function(value))
 
     def _annotations(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """Pages that the text relies on; one without a place is of all of it."""
+        """Pages that the text relies on; one without a place is for all of it."""
         for annotation in objects_of(value):
             page = object_of(annotation.get("url_citation"))
             if url := text_of(page, "url"):
@@ -283,7 +283,7 @@ class ChunkDecoder:
     def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
         word = reason.lower() if type(reason) is str else ""
         if word in FAILURES:
-            raise FAILURES[word](f"the service gave the answer up: {word}", code=word)
+            raise FAILURES[word](f"the service aborted its answer: {word}", code=word)
         if word not in REASONS:
             yield from self._notice(Notice("finish_reason.unknown", clean(str(reason))[:60]))
         self._stop = _met(choice) if word == "stop" else None
@@ -297,14 +297,14 @@ class ChunkDecoder:
                 yield delta
 
     def _notice(self, notice: Notice) -> Iterator[Delta]:
-        """Each once."""
-        if notice not in self._told and len(self._told) < NOTICES:
-            self._told.add(notice)
+        """Emit each notice once."""
+        if notice not in self._noticed and len(self._noticed) < NOTICES:
+            self._noticed.add(notice)
             yield notice
 
 
 def _met(choice: Object) -> Stop | None:
-    """The stop sequence that ended the answer, where vLLM or SGLang says it."""
+    """The stop sequence that ended the answer, where vLLM or SGLang names it."""
     met = choice.get("stop_reason") or choice.get("matched_stop")
     return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
 
@@ -323,7 +323,7 @@ _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delt
         "annotations": ChunkDecoder._annotations,
     }
 )
-"""Member of a delta to what reads it, in the order in which they are told; all others are passed over."""
+"""Member of a delta to its reader, in the order of the deltas; other members are ignored."""
 
 
 ERRORS: Final = frozenset({b"error"})
@@ -359,6 +359,7 @@ class AnswerDecoder:
         chunks = iter(items)
         for chunk in chunks:
             self._head = (self._head + chunk).lstrip(b"\r\n")
+            # An empty head, or the beginning of a byte order mark, does not decide yet.
             if not BOM_UTF8.startswith(self._head):
                 self._inner = self._choose()
                 yield from self._inner.feed(chain((self._head,), chunks))
@@ -381,7 +382,7 @@ class WholeCompletion(WholeBody):
 
     Raises:
         AnswerTooLarge: From `feed`: there is too much of it.
-        UpstreamProtocolError: From `flush`: it is no answer.
+        UpstreamProtocolError: From `flush`: it is not an answer.
         KiroAsgiError: From `flush`: the error that it reports.
     """
 
@@ -394,7 +395,7 @@ class WholeCompletion(WholeBody):
         if type(value) is not dict or type(value.get("choices")) is not list:
             if type(value) is dict and is_report(value):
                 raise stream_fault(value)
-            raise UpstreamProtocolError("the upstream's answer is no chat completion", code="answer.unreadable")
+            raise UpstreamProtocolError("the upstream's answer is not a chat completion", code="answer.unreadable")
         for choice in value["choices"]:
             _number(object_of(object_of(choice).get("message")).get("tool_calls"))
         yield JsonEvent("message", value)
@@ -402,7 +403,7 @@ class WholeCompletion(WholeBody):
 
 
 def _number(calls: Any) -> None:
-    """Say of each of *calls* which it is, as a stream does: in a document each is whole, also where two have one id."""
+    """Number *calls*, as a stream does: in a document each is complete, also where two have the same id."""
     for number, call in enumerate(calls if type(calls) is list else ()):
         if type(call) is dict:
             call["index"] = number

@@ -37,7 +37,7 @@ _STRING: Final = re.compile(r'[^"\\]*+')
 
 @define
 class _ObjectEnd:
-    """Finds out whether a text that comes in pieces is one JSON object, as far as brackets tell; keeps none of it."""
+    """Finds out whether a text that comes in pieces is one JSON object, by its brackets; keeps none of it."""
 
     _unread: str = ""
     _depth: int = 0
@@ -46,8 +46,8 @@ class _ObjectEnd:
     _closed: bool = False
     """Whether the first bracket, a brace, has been closed."""
 
-    _is_none: bool = False
-    """Whether it begins with something else, or goes on behind its end."""
+    _invalid: bool = False
+    """Whether it begins with anything else, or goes on behind its end."""
 
     def feed(self, text: str) -> None:
         """Take the next piece."""
@@ -59,11 +59,11 @@ class _ObjectEnd:
     def reached(self) -> bool:
         """Whether the object is whole, with nothing but white space behind it."""
         self._read()
-        return self._closed and not self._is_none
+        return self._closed and not self._invalid
 
     def _read(self) -> None:
         text, self._unread, at = self._unread, "", 0
-        while at < len(text) and not self._is_none:
+        while at < len(text) and not self._invalid:
             at = self._skip(text, at)
 
     def _skip(self, text: str, at: int) -> int:
@@ -73,7 +73,7 @@ class _ObjectEnd:
             return at + 1
         end = (_STRING if self._in_string else _PLAIN).match(text, at).end()  # type: ignore[union-attr]  # matches ""
         if not self._depth and text[at:end].strip():
-            self._is_none = True
+            self._invalid = True
         elif end < len(text):
             self._turn(text[end])
         return end + 1
@@ -81,24 +81,24 @@ class _ObjectEnd:
     def _turn(self, character: str) -> None:
         if character == '"':
             self._in_string = not self._in_string
-            self._is_none = not self._depth
+            self._invalid = not self._depth
         elif character == "\\":
             self._escaped = True
         elif character in "{[":
-            self._is_none = not self._depth and (self._closed or character == "[")
+            self._invalid = not self._depth and (self._closed or character == "[")
             self._depth += 1
         else:
             self._depth -= 1
             self._closed = not self._depth
-            self._is_none = self._depth < 0
+            self._invalid = self._depth < 0
 
 
 @define(eq=False)
 class _StreamedCall:
     """One call."""
 
-    said_id: str
-    """As the server has it; empty where it has said none."""
+    server_id: str
+    """The server's id; empty where it has sent none."""
 
     call_id: str
     name: str = ""
@@ -106,17 +106,17 @@ class _StreamedCall:
     """Whether there have been arguments."""
 
     ended: bool = False
-    """Whether its end has been told; pieces that still come for it say nothing."""
+    """Whether its end was emitted; later pieces of it are ignored."""
 
     _end: _ObjectEnd = field(init=False, factory=_ObjectEnd)
 
     @property
-    def whole(self) -> bool:
-        """Whether the arguments so far are a whole JSON object, which nothing can follow."""
+    def complete(self) -> bool:
+        """Whether the arguments so far are a complete JSON object, which nothing can follow."""
         return self._end.reached
 
-    def told(self, arguments: str = "", *, stop: bool = False) -> ToolCallFragment:
-        """A piece; the first has the name."""
+    def fragment(self, arguments: str = "", *, stop: bool = False) -> ToolCallFragment:
+        """Make the next piece; the first has the name."""
         name = "" if self.begun else self.name
         self.ended = stop
         if arguments:
@@ -135,7 +135,7 @@ class StreamedCalls:
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
     _calls: dict[Key, _StreamedCall] = field(init=False, factory=dict)
     _keys: dict[str, Key] = field(init=False, factory=dict)
-    """By the id that the server said."""
+    """By the server's id."""
 
     _changed: dict[Key, None] = field(init=False, factory=dict)
     """Calls that had arguments since another one began."""
@@ -169,55 +169,55 @@ class StreamedCalls:
             yield UNREADABLE
 
     def close(self) -> Iterator[Delta]:
-        """The ends of the calls: the answer is whole."""
-        yield from (call.told(stop=True) for call in self._calls.values() if not call.ended)
+        """The ends of the calls: the answer is complete."""
+        yield from (call.fragment(stop=True) for call in self._calls.values() if not call.ended)
 
     def release(self) -> Iterator[Delta]:
         """The calls that were cut, as far as they are known."""
-        yield from (call.told() for call in self._calls.values() if not (call.ended or call.begun))
+        yield from (call.fragment() for call in self._calls.values() if not (call.ended or call.begun))
 
-    def _take(self, index: Any, said_id: str, function: Mapping[str, Any]) -> Iterator[Delta]:
+    def _take(self, index: Any, server_id: str, function: Mapping[str, Any]) -> Iterator[Delta]:
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
-        key = self._key(index, said_id)
+        key = self._key(index, server_id)
         call = self._calls.get(key)
-        if call is None or _is_another(call, said_id, name, arguments):
+        if call is None or _is_another(call, server_id, name, arguments):
             yield from self._end_others(key)
-            call = self._new_call(key, said_id)
+            call = self._new_call(key, server_id)
         self._latest = key
-        if said_id and not call.said_id:
-            call.said_id = said_id
-            self._keys.setdefault(said_id, key)
+        if server_id and not call.server_id:
+            call.server_id = server_id
+            self._keys.setdefault(server_id, key)
         if not call.begun:
             call.name = _joined(call.name, name)
         if arguments and not call.ended:
             self._changed[key] = None
-            yield call.told(arguments)
+            yield call.fragment(arguments)
 
-    def _key(self, index: Any, said_id: str) -> Key:
+    def _key(self, index: Any, server_id: str) -> Key:
         if type(index) is int:
             return index
-        if not said_id:
+        if not server_id:
             return self._latest
-        return self._keys.get(said_id, said_id)
+        return self._keys.get(server_id, server_id)
 
-    def _new_call(self, key: Key, said_id: str) -> _StreamedCall:
-        self._budget.take(ITEM + 3 * getsizeof(said_id))
+    def _new_call(self, key: Key, server_id: str) -> _StreamedCall:
+        self._budget.take(ITEM + 3 * getsizeof(server_id))
         before = self._calls.get(key)
-        if before is not None and self._keys.get(before.said_id) == key:
-            del self._keys[before.said_id]
-        call = self._calls[key] = _StreamedCall("", self._unique(said_id))
+        if before is not None and self._keys.get(before.server_id) == key:
+            del self._keys[before.server_id]
+        call = self._calls[key] = _StreamedCall("", self._unique(server_id))
         return call
 
     def _end_others(self, key: Key) -> Iterator[Delta]:
-        """A new call begins under *key*: what stood there has ended, and any other that is whole."""
+        """End calls, as a new one begins under *key*: the one before it there, and any other that is complete."""
         changed, self._changed = self._changed, {}
         for other in {**changed, key: None}:
             call = self._calls.get(other)
-            if call is not None and not call.ended and (other == key or call.whole):
-                yield call.told(stop=True)
+            if call is not None and not call.ended and (other == key or call.complete):
+                yield call.fragment(stop=True)
 
-    def _unique(self, said_id: str) -> str:
-        call_id = said_id
+    def _unique(self, server_id: str) -> str:
+        call_id = server_id
         while not call_id or call_id in self._ids:
             call_id = self.new_id()
         self._ids.add(call_id)
@@ -231,11 +231,11 @@ def _signature(entry: Mapping[str, Any]) -> Iterator[Delta]:
         yield SignatureDelta(marked(GEMINI, CALL, signature))
 
 
-def _is_another(call: _StreamedCall, said_id: str, name: str, arguments: str) -> bool:
+def _is_another(call: _StreamedCall, server_id: str, name: str, arguments: str) -> bool:
     """Whether a piece under the same number is of another call."""
-    if said_id and call.said_id:
-        return said_id != call.said_id
-    return bool(name and arguments and call.begun) and call.whole
+    if server_id and call.server_id:
+        return server_id != call.server_id
+    return bool(name and arguments and call.begun) and call.complete
 
 
 def _joined(name: str, piece: str) -> str:

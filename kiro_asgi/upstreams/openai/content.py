@@ -30,7 +30,7 @@ FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def _is_known(part: Image) -> bool:
-    """Whether OpenAI can read an image: its bytes count, or what it is said to be."""
+    """Whether OpenAI can read an image, by its declared type or by its bytes."""
     kind = essence(part.media_type or FORMATS[0]).replace("image/jpg", "image/jpeg")
     return kind in FORMATS or bool(image_type(part.data))
 
@@ -50,12 +50,12 @@ class AttachmentParts:
         """An image, by value or by address: the service fetches it.
 
         Raises:
-            RequestError: The model takes none, or it is no base64, or in a format that OpenAI does not know.
+            RequestError: The model takes none, or it is not base64, or in a format that OpenAI does not know.
         """
         if not self.images:
-            raise refusal("images.model", "images, by this model", part.place)
+            raise refusal("images.model", "this model takes no images", part.place)
         if not (part.url or self.custom or _is_known(part)):
-            what = f"image format {part.media_type[:40]!r}; there are {', '.join(FORMATS)}"
+            what = f"image format {part.media_type[:40]!r}; the service takes {', '.join(FORMATS)}"
             raise refusal("images.format", what, part.place)
         url = part.url or self._data_url(image_type(part.data) or part.media_type or FORMATS[0], part)
         return {"type": "image_url", "image_url": {"url": url}}
@@ -64,7 +64,7 @@ class AttachmentParts:
         """A document: one of plain text as text, any other as a file.
 
         Raises:
-            RequestError: It is only known by its address, or it is no base64.
+            RequestError: It is only known by its address, or it is not base64.
         """
         if part.url:
             what = f"a document by address; {instead_of_address(part.url)}"
@@ -78,7 +78,7 @@ class AttachmentParts:
     def _data_url(self, media_type: str, part: Image | Document) -> str:
         plain = plain_base64(part.data)
         if not plain:
-            raise refusal("attachments.base64", "data that is no base64", part.place)
+            raise refusal("attachments.base64", "data that is not base64", part.place)
         if plain != part.data:
             self.notes.applies("attachments.base64", part.place)
         return f"data:{media_type};base64,{plain}"
@@ -88,10 +88,10 @@ MAX_CALL_ID: Final = 40
 """Characters."""
 
 SHORT_CALL_ID: Final = 9
-"""The same of Mistral, no less and no more."""
+"""The same for Mistral, exactly."""
 
 CALL_IDS: Final = ("auto", "any", "nine")
-"""Which ids of calls a server is sent: as `wants_short_ids` says, any that OpenAI takes, or nine letters and digits."""
+"""Which ids of calls a server is sent: by `wants_short_ids`, any that OpenAI takes, or nine letters and digits."""
 
 _SHORT_HOST: Final = "mistral.ai"
 _SHORT_MODELS: Final = (
@@ -106,7 +106,7 @@ _SHORT_MODELS: Final = (
     "pixtral",
     "voxtral",
 )
-"""How the names of Mistral's models begin, wherever they run: the chat templates of most refuse other ids."""
+"""Beginnings of the names of Mistral's models, wherever they run: the chat templates of most refuse other ids."""
 
 FAILED: Final = "The tool call failed."
 LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
@@ -122,7 +122,7 @@ def wants_short_ids(call_ids: str, host: str, model: str) -> bool:
     Args:
         call_ids: One of `CALL_IDS`.
         host: Of the server.
-        model: As the server calls it, with whose it is or without: ``mistralai/mistral-large``.
+        model: As the server calls it, with or without its owner: ``mistralai/mistral-large``.
     """
     if call_ids != "auto":
         return call_ids == "nine"
@@ -156,7 +156,7 @@ class Messages:
         """The messages for *prompt*.
 
         Raises:
-            RequestError: Something has no place in them.
+            RequestError: A part cannot be sent in this API.
         """
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         if self.short_ids:
@@ -200,7 +200,7 @@ class Messages:
                 signature = ""
 
     def _of_call(self, part: ThinkingPart) -> str:
-        """The signature of a call that *part* is; empty where it is none, or the service wants none."""
+        """The signature of a call in *part*; empty where it holds none, or the service wants none."""
         mark = read_mark(part.signature)
         return mark.signature if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL) else ""
 
@@ -227,17 +227,19 @@ class Messages:
 
     def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
         """Results of tools, then their attachments, then the user's own parts."""
-        said: list[dict[str, Any]] = []
+        content: list[dict[str, Any]] = []
         for part in draft.parts:
             if isinstance(part, ToolResult):
-                told = self._result(part, said, draft.place)
-                yield {"role": "tool", "tool_call_id": part.call_id, "content": told}
-        said += [text_or_attachment(part, self.attachments) for part in draft.parts if not isinstance(part, ToolResult)]
-        if said:
-            yield {"role": "user", "content": _content(said)}
+                output = self._result(part, content, draft.place)
+                yield {"role": "tool", "tool_call_id": part.call_id, "content": output}
+        content += [
+            text_or_attachment(part, self.attachments) for part in draft.parts if not isinstance(part, ToolResult)
+        ]
+        if content:
+            yield {"role": "user", "content": _content(content)}
 
     def _result(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> str:
-        """A result as text; what is no text goes to *lifted*."""
+        """A result as text; other parts go to *lifted*."""
         lines = [*self._lines(result, lifted, place)]
         if result.is_error:
             self.notes.applies("results.error_told", place)
@@ -256,7 +258,7 @@ class Messages:
 
 
 def text_or_attachment(part: Part, attachments: AttachmentParts) -> dict[str, Any]:
-    """A part of what a user, or a tool, says.
+    """A part of a user's message, or of a tool's result.
 
     Raises:
         RequestError: It is an attachment that the service cannot be sent.
@@ -268,7 +270,7 @@ def text_or_attachment(part: Part, attachments: AttachmentParts) -> dict[str, An
             return attachments.image(part)
         case Document():
             return attachments.document(part)
-    raise AssertionError(f"no part of what a user says: {type(part).__name__}")
+    raise AssertionError(f"not a part of a user's message: {type(part).__name__}")
 
 
 def _content(parts: Iterable[dict[str, Any]]) -> Any:

@@ -1,6 +1,6 @@
 """Errors of services, whether they come as an HTTP status or in the middle of an answer.
 
-Servers that speak this API agree on the place of an error's message at best.  So the most telling fact decides: first
+Servers that speak this API agree on the place of an error's message at best.  So the most specific fact decides: first
 the error's ``code``, then well-known words of its message, then its ``type``, and only then the status.
 
 Source: https://platform.openai.com/docs/guides/error-codes
@@ -74,7 +74,7 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
         "vector_store_timeout": UpstreamFault,
     }
 )
-"""``code`` to what it means; the code becomes the error's."""
+"""``code`` to its meaning; the code becomes the error's."""
 
 PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (
@@ -97,7 +97,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
      "model_not_found"),
     (re.compile(r"\boverloaded\b", re.I), UpstreamOverloaded, "overloaded"),
 )  # fmt: skip
-"""Words of a message that say more than its type, what they mean, and the error's code where none is given."""
+"""Phrases of a message that are more specific than its type; class, and code where none is given."""
 
 TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -112,11 +112,11 @@ TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "server_error": (UpstreamFault, "internal"),
     }
 )
-"""``type`` to what it means, and the code where none is given."""
+"""``type`` to its meaning, and the code where none is given."""
 
 SIZES: Final[Mapping[int, Meaning]] = MappingProxyType({413: (ContextTooLong, "context_length_exceeded")})
-"""Statuses that mean more than any code: Groq says 413 with the code of a rate limit for a request that has more tokens
-than it may have in a minute, and that is never answered, however often it is repeated."""
+"""Statuses that mean more than any code: Groq sends 413 with the code of a rate limit for a request of more tokens than
+it may have in a minute, and that is never answered, however often it is repeated."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -141,8 +141,8 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     """
     fields = fields_of(headers)
     report = _error_of(report_of(body))
-    said = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
-    error = _classify(report, status, f"{said} (HTTP {status})")
+    text = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
+    error = _classify(report, status, f"{text} (HTTP {status})")
     error.retry_after = retry_after(fields)
     if isinstance(error, UpstreamThrottled) and error.retry_after is None:
         error.retry_after = _reset(fields, error.message)
@@ -152,8 +152,8 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
 def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an object in the place of a chunk, or of a whole answer, reports."""
     report = _error_of(value)
-    said = _message(report) or "the answer ended with an error"
-    return _classify(report, status_of(report), said)
+    text = _message(report) or "the answer ended with an error"
+    return _classify(report, status_of(report), text)
 
 
 def is_report(value: Mapping[str, Any]) -> bool:
@@ -173,14 +173,14 @@ def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _message(report: Mapping[str, Any]) -> str:
-    """The words of a report; those of a list of complaints (FastAPI's 422) with the place that each is about."""
+    """The message of a report; for a list of errors (FastAPI's 422) the message of each, with its place."""
     detail = report.get("detail")
     if type(detail) is list:
-        said = "; ".join(filter(None, map(_complaint, detail)))
+        text = "; ".join(filter(None, map(_complaint, detail)))
     else:
-        said = text_of(report, "message") or text_of(report, "detail")
+        text = text_of(report, "message") or text_of(report, "detail")
     param = text_of(report, "param")
-    return clean(f"{param}: {said}" if said and param not in said else said)
+    return clean(f"{param}: {text}" if text and param not in text else text)
 
 
 def _complaint(entry: Any) -> str:
@@ -212,7 +212,7 @@ _NOT_WORD: Final = re.compile(r"[^\w.-]", re.ASCII)
 
 
 def _reset(fields: Mapping[str, str], message: str) -> float | None:
-    """Seconds until a limit that is used up is whole again, by the headers, else by the words."""
+    """Seconds until a spent limit is reset, by the headers, else by the message."""
     milliseconds = fields.get("retry-after-ms", "")
     if _MILLISECONDS.fullmatch(milliseconds):
         return min(float(milliseconds) / 1_000, MAX_RETRY_AFTER)
@@ -221,13 +221,13 @@ def _reset(fields: Mapping[str, str], message: str) -> float | None:
         for kind in ("requests", "tokens")
         if fields.get(f"x-ratelimit-remaining-{kind}", "0").strip() == "0"
     ]
-    said = _TRY_AGAIN.search(message)
-    longest = max(waits, default=0.0) or _duration(said[1] if said else "")
+    advice = _TRY_AGAIN.search(message)
+    longest = max(waits, default=0.0) or _duration(advice[1] if advice else "")
     return min(longest, MAX_RETRY_AFTER) or None
 
 
 def _duration(text: str) -> float:
-    """Seconds of e.g. ``6m0s`` or ``20ms``; 0 where it is no duration."""
+    """Seconds of e.g. ``6m0s`` or ``20ms``; 0 where it is not a duration."""
     if not _DURATION.fullmatch(text):
         return 0.0
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

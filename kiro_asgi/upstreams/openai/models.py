@@ -1,6 +1,6 @@
-"""Which models there are, and which efforts each of them knows.
+"""Models: the known ones, and the efforts that each knows.
 
-The list has little more than names at OpenAI; other servers say more, each in its own words.  Efforts are only known of
+The list has little more than names at OpenAI; other servers list more, each in its own form.  Efforts are only known of
 OpenAI's own models, and where a server lists them.
 
 Sources: https://platform.openai.com/docs/api-reference/models/list, https://platform.openai.com/docs/guides/reasoning
@@ -17,7 +17,7 @@ from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
 from kiro_asgi.wire.json import count
 
 USUAL_EFFORTS: Final = ("low", "medium", "high")
-"""Efforts to assume of a model where neither its name nor the server says which it knows."""
+"""Efforts to assume of a model where neither its name nor the server shows which it knows."""
 
 _FIVE: Final = ("minimal", *USUAL_EFFORTS)
 _FIVE_ONE: Final = ("none", *USUAL_EFFORTS)
@@ -41,22 +41,22 @@ def efforts_of(model: str) -> tuple[str, ...] | None:
 
 
 def refuses_sampling(model: str) -> bool:
-    """Whether this model draws tokens in its own way only."""
+    """Whether this model refuses temperature, ``top_p`` and penalties while it thinks."""
     return bool(efforts_of(model))
 
 
 _RESPONSES_ONLY: Final = re.compile(r"-codex|-pro\b|deep-research|computer-use|-cyber|daybreak|rosalind")
 """In names of OpenAI's models that Chat Completions does not serve, by the types of its own library; where a name
-does not tell, the service's refusal does."""
+does not show it, the service's refusal does."""
 
 
 def wants_responses(model: str) -> bool:
-    """Whether OpenAI serves this model by the Responses API alone, as far as its name tells."""
+    """Whether OpenAI serves this model by the Responses API alone, as far as its name shows."""
     return bool(_RESPONSES_ONLY.search(_bare(model)))
 
 
 def _bare(model: str) -> str:
-    """A model's name without whose it is: ``openai/gpt-5`` is ``gpt-5``."""
+    """A model's name without its owner: ``openai/gpt-5`` is ``gpt-5``."""
     return model.rpartition("/")[2].lower()
 
 
@@ -84,7 +84,7 @@ BUILTIN: Final[tuple[ModelCard, ...]] = (
 
 
 def longest_answer(model: ModelCard) -> int | None:
-    """Tokens of the longest answer, thinking included; ``None`` where neither the server says it nor the name."""
+    """Tokens of the longest answer, thinking included; ``None`` where neither the server nor the name shows it."""
     if model.max_output_tokens != _DEFAULTS.max_output_tokens:
         return model.max_output_tokens
     known = (card for card in BUILTIN if model.id == card.id or model.id.startswith(f"{card.id}-20"))
@@ -104,7 +104,7 @@ _WINDOWS: Final = (
     ("meta", "n_ctx_train"),
     ("capabilities", "limits", "max_context_window_tokens"),
 )
-"""Where OpenRouter and Together, vLLM, Groq, LM Studio, llama.cpp and Copilot say the size of the window."""
+"""Where OpenRouter and Together, vLLM, Groq, LM Studio, llama.cpp and Copilot list the size of the window."""
 
 _OUTPUTS: Final = (
     ("max_completion_tokens",),
@@ -114,27 +114,27 @@ _OUTPUTS: Final = (
 
 _MODALITIES: Final = (("architecture", "input_modalities"), ("input_modalities",))
 _VISION: Final = (("capabilities", "vision"), ("capabilities", "supports", "vision"))
-"""Where lists name the kinds of input, and where Mistral and Copilot say whether images are taken."""
+"""Where lists name the kinds of input, and where Mistral and Copilot list whether images are taken."""
 
 _EFFORTS: Final = ("capabilities", "supports", "reasoning_effort")
 """Where Copilot lists the levels of effort."""
 
 _REASONING: Final = ("capabilities", "reasoning")
-"""Where Mistral says whether a model thinks."""
+"""Where Mistral lists whether a model thinks."""
 
 _PARAMETERS: Final = ("supported_parameters",)
-"""Where OpenRouter lists what a request may say, and, of that, what asks for thinking:
+"""Where OpenRouter lists the fields of requests; below, those of them that ask for thinking:
 https://openrouter.ai/docs/guides/overview/models#supported-parameters"""
 
 _THINKING: Final = frozenset({"reasoning", "reasoning_effort", "include_reasoning"})
 
 
 def parse_models(body: bytes, *, custom: bool) -> ModelPage:
-    """The models of an answer, in its order; entries without a name are passed over, absent facts have our defaults.
+    """The models of an answer, in its order; entries without a name are skipped, absent facts have our defaults.
 
     Args:
         body: An object with the list as ``data`` or ``models``, or the list itself.
-        custom: Whether the server is another than OpenAI's, so that names say nothing.
+        custom: Whether the server is another than OpenAI's, so that names mean nothing.
 
     Raises:
         UpstreamProtocolError: Neither.
@@ -167,11 +167,11 @@ def _images(entry: Any, default: bool) -> bool:
     modalities = next(filter(None, (_at(entry, path) for path in _MODALITIES)), None)
     if type(modalities) is list:
         return "image" in modalities
-    return next((told for path in _VISION if type(told := _at(entry, path)) is bool), default)
+    return next((flag for path in _VISION if type(flag := _at(entry, path)) is bool), default)
 
 
 def _thinking(entry: Any) -> frozenset[ThinkingForm] | None:
-    """The forms of thinking that a server lists, in one of the ways in which servers say it."""
+    """The forms of thinking that a server lists, in any of the servers' forms of lists."""
     efforts, parameters = _at(entry, _EFFORTS), _at(entry, _PARAMETERS)
     if type(efforts) is list:
         thinks = any(level in efforts for level in LEVELS)

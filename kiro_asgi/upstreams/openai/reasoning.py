@@ -1,9 +1,9 @@
-"""Thinking that goes back to the service whole: entries of OpenRouter's, items of Responses.
+"""Thinking that is handed back to the service unchanged: OpenRouter's entries, items of Responses.
 
-OpenRouter's ``reasoning_details`` are texts, summaries, and what only the model can read.  A model wants its entries
-back whole and in their order.  A stream cuts the texts into pieces, and a text's signature may come last, without any;
-so pieces are joined before they are handed back.  An item of Responses holds what only the service can read, and its
-summary.  Clients have either as one opaque signature, which no other service is given.
+OpenRouter's ``reasoning_details`` are texts, summaries, and data that only the model can read.  A model wants its
+entries back whole and in their order.  A stream cuts the texts into pieces, and a text's signature may come last,
+without any; so pieces are joined before they are handed back.  An item of Responses holds data that only the service
+can read, and its summary.  Clients have either as one opaque signature, which is sent to no other service.
 
 Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
@@ -28,7 +28,7 @@ _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "
 
 @define
 class _DetailEntry:
-    """An entry as far as it has come."""
+    """An entry as far as it was received."""
 
     fields: dict[str, Any]
     member: str
@@ -40,7 +40,7 @@ class _DetailEntry:
         return cls(dict(detail), member, [text_of(detail, member)] if member else [])
 
     def takes(self, detail: Mapping[str, Any]) -> bool:
-        """Whether *detail* is its next piece: indices alone do not tell, as in streams they may all be 0."""
+        """Whether *detail* is its next piece: indices alone do not decide, as in streams they may all be 0."""
         same = all(detail.get(name) == self.fields.get(name) for name in ("type", "index"))
         return bool(self.member) and same and not self.fields.get("signature")
 
@@ -55,7 +55,7 @@ class _DetailEntry:
 
 @define
 class ReasoningDetails:
-    """Gathers entries, and joins what was cut.
+    """Gathers entries, and joins their pieces.
 
     Raises:
         AnswerTooLarge: There is no room for them.

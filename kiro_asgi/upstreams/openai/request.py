@@ -1,7 +1,7 @@
 """The request body: messages, tools and which of them must be called, and everything else about the answer: its length,
-how it is drawn, its form, how hard to think; and its tokens.
+sampling, its form, how hard to think; and its tokens.
 
-Whoever asks for thinking in so many words is believed to know about models of which nobody else does.
+Where neither the server nor the name shows whether a model thinks, a client that asks for thinking is believed.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create, https://platform.openai.com/docs/guides/reasoning
 """
@@ -31,26 +31,26 @@ from kiro_asgi.wire.json import dumps
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
 
-_DRAWING: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+_SAMPLING: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
 def _written_options(
     prompt: Prompt, model: ModelCard, notes: Notes, *, custom: bool, max_tokens_field: str
 ) -> dict[str, Any]:
-    """The fields.
+    """Length, sampling, effort and form of the answer.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
-        notes: What had to be adapted.
-        custom: Whether the server is another than OpenAI's: then it is sent what only others know.
+        prompt: The request.
+        model: The model that is asked.
+        notes: Gets the rules that applied.
+        custom: Whether the server is another than OpenAI's: then it is sent fields that OpenAI does not know.
         max_tokens_field: Name of the field with the answer's greatest length.
     """
     sampling = prompt.sampling
     fields: dict[str, Any] = {max_tokens_field: max_tokens(sampling, model, notes), "seed": sampling.seed}
     fields["stop"] = _stop(sampling, model, notes, custom=custom)
     fields["reasoning_effort"] = effort = reasoning_effort(prompt, model, notes) or None
-    fields |= drawing(sampling, model, notes, thinks=effort != "none")
+    fields |= sampling_options(sampling, model, notes, thinks=effort != "none")
     if sampling.top_k is not None:
         if custom:
             fields["top_k"] = sampling.top_k
@@ -77,7 +77,7 @@ def max_tokens(sampling: Sampling, model: ModelCard, notes: Notes) -> int | None
 
 
 def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -> list[str] | None:
-    """The first of them, as many as the service takes; whoever reads the answer sees to the others."""
+    """The first of them, as many as the service takes; the gateway ends answers at the others."""
     if sampling.stop and refuses_sampling(model.id):
         notes.applies("stop.unavailable", "stop")
         return None
@@ -87,9 +87,9 @@ def _stop(sampling: Sampling, model: ModelCard, notes: Notes, *, custom: bool) -
     return [*sampling.stop] or None
 
 
-def drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
-    """Temperature and its kin, where the model takes them; *thinks* tells whether it is going to."""
-    given = {name: getattr(sampling, name) for name in sampling.given(_DRAWING)}
+def sampling_options(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool) -> dict[str, float]:
+    """Temperature and its kin, where the model takes them; *thinks*: whether it is going to think."""
+    given = {name: getattr(sampling, name) for name in sampling.given(_SAMPLING)}
     if not given or not thinks or not refuses_sampling(model.id):
         return given
     for name in given:
@@ -98,14 +98,14 @@ def drawing(sampling: Sampling, model: ModelCard, notes: Notes, *, thinks: bool)
 
 
 def form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The form of an answer that obeys *schema*, in the words of Chat Completions."""
+    """The form of an answer that obeys *schema*, as Chat Completions writes it."""
     if not schema:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether the service can be held to *schema*: every object in it is closed, and all its members are required.
+    """Whether the service can enforce *schema*: every object in it is closed, and all its members are required.
 
     Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
@@ -126,7 +126,7 @@ def _is_strict(schema: Any) -> bool:
 
 
 _VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
-"""Members of a schema that are no schemas."""
+"""Members of a schema that are not schemas."""
 
 
 def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
@@ -144,7 +144,7 @@ def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
 
 
 def _known_efforts(model: ModelCard) -> tuple[str, ...] | None:
-    """Efforts that *model* knows; what its server lists counts more than its name.  ``None`` where nobody says."""
+    """Efforts that *model* knows; its server's list precedes its name.  ``None`` where neither shows them."""
     if model.thinking is None:
         return model.efforts or efforts_of(model.id)
     return (model.efforts or efforts_of(model.id) or None) if model.thinking else ()
@@ -191,7 +191,7 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     """The fields about tools; none where no tool is offered.
 
     Raises:
-        RequestError: A tool must be called that is not offered.
+        RequestError: The choice demands a tool that is not offered.
     """
     tools = [*_offered(prompt.tools, notes)]
     _require_choice(prompt.tool_choice, tools)
@@ -237,7 +237,7 @@ def _tool(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
 
 
 def _parameters(tool: Tool, notes: Notes) -> Mapping[str, Any]:
-    """The schema; OpenAI insists that its root says what it is, and that an array says what is in it."""
+    """The schema; OpenAI insists on an object with properties as its root, and on items in every array."""
     schema: Mapping[str, Any] = _with_items(tool.schema)
     if schema is not tool.schema:
         notes.applies("schema.items", tool.place)
@@ -275,15 +275,15 @@ def _inner(key: str, value: Any) -> Any:
 _ADAPTED: Final[Mapping[str, str]] = MappingProxyType(
     {REPLAYED: "adapted.reasoning", DETAILED: "adapted.reasoning", CALL_IDS: "adapted.call_ids"}
 )
-"""Refused values that are no field of their own, to the rule that adapts them."""
+"""Refused values that are not fields of the request, to the rule that adapts them."""
 
 
 @frozen(kw_only=True)
 class ChatRenderOptions:
-    """How prompts are put, the same for all of them."""
+    """Options of rendering, the same for all prompts."""
 
     service: str = ""
-    """Name of the upstream, which is handed back what it has said of its thinking; empty where it is not to be."""
+    """Name of the upstream, to which its own reasoning is handed back; empty where it is not to be."""
 
     custom: bool = False
     """Whether the server is another than OpenAI's."""
@@ -300,7 +300,7 @@ class ChatRenderOptions:
 
 @frozen
 class ChatBody:
-    """A request body, and what is to be known about it."""
+    """A request body, and facts about it."""
 
     body: dict[str, Any]
     tool_names: Mapping[str, str]
@@ -364,7 +364,7 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
     messages = body["messages"]
     return {
         "bytes": size,

@@ -1,7 +1,7 @@
 """Reading an answer of the Responses API: from its media type and bytes to events, and from events to deltas.
 
-Every event names its kind in ``type``, and the item that it is about by its place in the output.  What an item's last
-event says of it counts: what no delta brought before is told then.  An answer is whole when one of the three last
+Every event names its kind in ``type``, and the item that it is about by its place in the output.  An item's last
+event holds all of it: content that no delta brought is emitted then.  An answer is complete when one of the three last
 events has come (`ENDS`); without one it was cut.
 
 Source: https://platform.openai.com/docs/api-reference/responses-streaming
@@ -57,12 +57,12 @@ _CALLS: Final = ("function_call", _CUSTOM_CALL)
 
 _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
-"""Around a text that is the one string of a function's arguments."""
+"""JSON around a text that is the one string of a function's arguments."""
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = MappingProxyType(
     {"max_output_tokens": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 )
-"""Why an answer is incomplete, to what it means; anything else is a limit, too."""
+"""Reason of an incomplete answer to its meaning; any other is a limit, too."""
 
 _ACCEPTED: Final = (EVENT_STREAM, JSON)
 
@@ -94,6 +94,7 @@ class ResponsesDecoder:
         chunks = iter(items)
         for chunk in chunks:
             self._head = (self._head + chunk).lstrip(b"\r\n")
+            # An empty head, or the beginning of a byte order mark, does not decide yet.
             if not BOM_UTF8.startswith(self._head):
                 self._inner = self._choose()
                 yield from self._inner.feed(chain((self._head,), chunks))
@@ -110,22 +111,22 @@ class ResponsesDecoder:
 
 @define(eq=False)
 class _Item:
-    """What is known of one item of the output."""
+    """State of one item of the output."""
 
     kind: str = ""
     call_id: str = ""
     name: str = ""
-    told: int = 0
+    emitted: int = 0
     """Characters of a call's arguments so far, or of the text of its latest part."""
 
     part: int = 0
     """The latest part."""
 
     thought: str = ""
-    """Kind of the events that told its thinking: a service may tell it twice."""
+    """Kind of the events that brought its thinking: a service may send it twice."""
 
     begun: bool = False
-    """Whether a call's name was told."""
+    """Whether a call's name was emitted."""
 
     ended: bool = False
 
@@ -135,8 +136,8 @@ class EventDecoder:
     """The stage from JSON events to deltas.
 
     Raises:
-        KiroAsgiError: What an error in the place of an event means, see `kiro_asgi.upstreams.openai.errors`.
-        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is not whole.
+        KiroAsgiError: The error that stands in the place of an event, see `kiro_asgi.upstreams.openai.errors`.
+        UpstreamProtocolError: Code ``stream.cut``, from `flush`: the answer is incomplete.
         AnswerTooLarge: It has more items than there is room for.
     """
 
@@ -210,7 +211,7 @@ class EventDecoder:
         if value.get("type") == "response.failed":
             error = object_of(response.get("error"))
             raise stream_fault(
-                {"error": {"message": "the service gave the answer up", "code": "server_error", **error}}
+                {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
         yield from self._created(value)
         for place, item in enumerate(objects_of(response.get("output"))):
@@ -227,36 +228,36 @@ class EventDecoder:
         return found
 
     def _added(self, value: Object) -> Iterator[Delta]:
-        item, said = self._item(value.get("output_index")), object_of(value.get("item"))
-        yield from self._begin(item, said)
+        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
+        yield from self._begin(item, fields)
 
-    def _begin(self, item: _Item, said: Object) -> Iterator[Delta]:
-        """Take what is said of an item at its beginning, or at its end where it had none."""
+    def _begin(self, item: _Item, fields: Object) -> Iterator[Delta]:
+        """Record an item from its first event, or from its last where there was no other."""
         if item.kind:
             return
-        item.kind = text_of(said, "type")
+        item.kind = text_of(fields, "type")
         if item.kind in _CALLS:
             self._calls += 1
-            item.call_id, item.name = text_of(said, "call_id") or self.new_id(), text_of(said, "name")
+            item.call_id, item.name = text_of(fields, "call_id") or self.new_id(), text_of(fields, "name")
             yield self._fragment(item, "")
 
     def _fragment(self, item: _Item, arguments: str, *, stop: bool = False) -> ToolCallFragment:
         name = "" if item.begun else item.name
         item.begun, item.ended = True, stop
-        item.told += len(arguments)
+        item.emitted += len(arguments)
         return ToolCallFragment(item.call_id, name, arguments, stop)
 
     def _text_delta(self, value: Object) -> Iterator[Delta]:
-        yield from self._say(value, text_of(value, "delta"))
+        yield from self._emit_text(value, text_of(value, "delta"))
 
     def _text_done(self, value: Object) -> Iterator[Delta]:
         """All of a part's text, of which the end may be new."""
         item = self._part(value)
-        yield from self._say(value, text_of(value, "text")[item.told :])
+        yield from self._emit_text(value, text_of(value, "text")[item.emitted :])
 
-    def _say(self, value: Object, text: str) -> Iterator[Delta]:
+    def _emit_text(self, value: Object, text: str) -> Iterator[Delta]:
         if text:
-            self._part(value).told += len(text)
+            self._part(value).emitted += len(text)
             yield TextDelta(text)
 
     def _part(self, value: Object) -> _Item:
@@ -264,7 +265,7 @@ class EventDecoder:
         item, part = self._item(value.get("output_index")), count_of(value, "content_index") or 0
         item.kind = item.kind or "message"
         if part != item.part:
-            item.part, item.told = part, 0
+            item.part, item.emitted = part, 0
         return item
 
     def _refusal_delta(self, value: Object) -> Iterator[Delta]:
@@ -272,20 +273,20 @@ class EventDecoder:
 
     def _refusal_done(self, value: Object) -> Iterator[Delta]:
         item = self._part(value)
-        yield from self._refuse(value, text_of(value, "refusal")[item.told :])
+        yield from self._refuse(value, text_of(value, "refusal")[item.emitted :])
 
     def _refuse(self, value: Object, text: str) -> Iterator[Delta]:
         if text:
             self._refused = True
-            self._part(value).told += len(text)
+            self._part(value).emitted += len(text)
             yield RefusalDelta(text)
 
     def _annotation(self, value: Object) -> Iterator[Delta]:
         """A page that the text of a part relies on."""
-        page, told = object_of(value.get("annotation")), self._part(value).told
+        page, emitted = object_of(value.get("annotation")), self._part(value).emitted
         if url := text_of(page, "url"):
-            start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or told
-            begins, ends = max(told - start, 0), max(told - end, 0)
+            start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or emitted
+            begins, ends = max(emitted - start, 0), max(emitted - end, 0)
             yield Citation(max(begins, ends), ends, text_of(page, "title"), url)
         else:
             yield from self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60]))
@@ -297,7 +298,7 @@ class EventDecoder:
 
     def _arguments_done(self, value: Object) -> Iterator[Delta]:
         item = self._item(value.get("output_index"))
-        rest = text_of(value, "arguments")[item.told :]
+        rest = text_of(value, "arguments")[item.emitted :]
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
@@ -306,22 +307,23 @@ class EventDecoder:
 
     def _input_done(self, value: Object) -> Iterator[Delta]:
         item = self._item(value.get("output_index"))
-        yield from self._input(value, text_of(value, "input")[item.told :])
+        yield from self._input(value, text_of(value, "input")[item.emitted :])
 
     def _input(self, value: Object, text: str) -> Iterator[Delta]:
-        """Text that a tool is given, as the one string of a function's arguments."""
+        """Text for a tool, as the one string of a function's arguments."""
         item = self._item(value.get("output_index"))
         if text and item.kind == _CUSTOM_CALL and not item.ended:
-            told = item.told + len(text)
-            yield self._fragment(item, ("" if item.told else _OPENING) + quote(text)[1:-1])
-            item.told = told
+            emitted = item.emitted + len(text)
+            yield self._fragment(item, ("" if item.emitted else _OPENING) + quote(text)[1:-1])
+            # In characters of the service's text, as `_input_done` cuts it; `_fragment` counted those of the JSON.
+            item.emitted = emitted
 
     @staticmethod
     def _closing(item: _Item) -> str:
-        """What ends the arguments of a call that is whole."""
+        """The end of the arguments of a complete call."""
         if item.kind != _CUSTOM_CALL:
             return ""
-        return ("" if item.told else _OPENING) + _CLOSING
+        return ("" if item.emitted else _OPENING) + _CLOSING
 
     def _summary_part(self, value: Object) -> Iterator[Delta]:
         """A part of a summary is a paragraph."""
@@ -336,55 +338,55 @@ class EventDecoder:
             yield ThinkingDelta(piece)
 
     def _done(self, value: Object) -> Iterator[Delta]:
-        """An item is whole: what was not told of it is told now."""
-        item, said = self._item(value.get("output_index")), object_of(value.get("item"))
+        """An item is complete: emit the rest of it."""
+        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
         if item.ended:
             return
-        yield from self._begin(item, said)
+        yield from self._begin(item, fields)
         match item.kind:
             case "message":
-                yield from self._message(value, said)
-                if phase := text_of(said, "phase"):
+                yield from self._message(value, fields)
+                if phase := text_of(fields, "phase"):
                     yield TextBreak(phase)
             case "function_call":
-                yield from self._arguments_done({**value, "arguments": said.get("arguments")})
-                if said.get("status") != "incomplete":
+                yield from self._arguments_done({**value, "arguments": fields.get("arguments")})
+                if fields.get("status") != "incomplete":
                     yield self._fragment(item, "", stop=True)
                 return
             case "custom_tool_call":
-                yield from self._input_done({**value, "input": said.get("input")})
-                if said.get("status") != "incomplete":
+                yield from self._input_done({**value, "input": fields.get("input")})
+                if fields.get("status") != "incomplete":
                     yield self._fragment(item, self._closing(item), stop=True)
                 return
             case "reasoning":
-                yield from self._reasoning(item, said)
+                yield from self._reasoning(item, fields)
             case _:
                 yield from self._notice(Notice("item.unknown", clean(item.kind)[:60]))
         item.ended = True
 
-    def _message(self, value: Object, said: Object) -> Iterator[Delta]:
+    def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
         item = self._item(value.get("output_index"))
-        for place, part in enumerate(objects_of(said.get("content"))):
+        for place, part in enumerate(objects_of(fields.get("content"))):
             if place < item.part:
                 continue
             about = {**value, "content_index": place}
-            is_new = place != item.part or not item.told
+            is_new = place != item.part or not item.emitted
             yield from self._text_done({**about, "text": part.get("text")})
             yield from self._refusal_done({**about, "refusal": part.get("refusal")})
             if is_new:
                 for annotation in objects_of(part.get("annotations")):
                     yield from self._annotation({**about, "annotation": annotation})
 
-    def _reasoning(self, item: _Item, said: Object) -> Iterator[Delta]:
+    def _reasoning(self, item: _Item, fields: Object) -> Iterator[Delta]:
         if not item.thought:
-            parts = objects_of(said.get("summary")) or objects_of(said.get("content"))
+            parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))
             if text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts))):
                 yield ThinkingDelta(text)
-        if seal := sealed(said, self.service):
+        if seal := sealed(fields, self.service):
             yield SignatureDelta(seal)
 
     def _notice(self, notice: Notice) -> Iterator[Delta]:
-        """Each once."""
+        """Emit each notice once."""
         if notice not in self._notices and len(self._notices) < NOTICES:
             self._notices.add(notice)
             yield notice
@@ -409,7 +411,7 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
         "response.created": EventDecoder._created,
     }
 )
-"""Kind of event to what reads it."""
+"""Kind of event to its reader."""
 
 _SILENT: Final = frozenset(
     {
@@ -423,11 +425,11 @@ _SILENT: Final = frozenset(
         "response.reasoning_text.done",
     }
 )
-"""Kinds of events that say nothing which others do not say."""
+"""Kinds of events that only repeat others."""
 
 
 def _read_usage(usage: Object) -> TokenUsage:
-    """Counts; what is absent or is none stays unsaid."""
+    """Counts; those that are absent, or not numbers, stay ``None``."""
     of_input, of_output = object_of(usage.get("input_tokens_details")), object_of(usage.get("output_tokens_details"))
     prompt, cached = count_of(usage, "input_tokens"), count_of(of_input, "cached_tokens")
     written = count_of(of_input, "cache_write_tokens")
@@ -443,7 +445,7 @@ class WholeResponse(WholeBody):
 
     Raises:
         AnswerTooLarge: From `feed`: there is too much of it.
-        UpstreamProtocolError: From `flush`: it is no answer.
+        UpstreamProtocolError: From `flush`: it is not an answer.
         KiroAsgiError: From `flush`: the error that it reports.
     """
 
@@ -457,6 +459,6 @@ class WholeResponse(WholeBody):
         if type(value) is not dict or type(value.get("output")) is not list:
             if type(value) is dict and is_report(value):
                 raise stream_fault(value)
-            raise UpstreamProtocolError("the upstream's answer is no response", code="answer.unreadable")
+            raise UpstreamProtocolError("the upstream's answer is not a response", code="answer.unreadable")
         kind = f"response.{status}"
         yield JsonEvent(kind, {"type": kind if kind in ENDS else ENDS[0], "response": value})

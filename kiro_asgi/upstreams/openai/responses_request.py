@@ -1,6 +1,6 @@
 """The request body: the conversation as items, tools, and everything else about the answer; and its tokens.
 
-Nothing is stored at the service: what it would look up by an id is told again, reasoning among it.
+Nothing is stored at the service: everything that it could look up by an id is sent again, reasoning as well.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
@@ -37,10 +37,10 @@ from kiro_asgi.upstreams.openai.models import efforts_of
 from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.request import (
     ChatBody,
-    drawing,
     form_of,
     max_tokens,
     reasoning_effort,
+    sampling_options,
     tool_names,
     written_tools,
 )
@@ -55,7 +55,7 @@ SEALED: Final = "reasoning.encrypted_content"
 """Of the field `INCLUDE`: reasoning comes in a form in which it can be handed back."""
 
 LEAST_TOKENS: Final = 16
-"""Of the greatest length of an answer."""
+"""The least limit of an answer's length that the service takes."""
 
 _CUSTOM: Final = "custom"
 """Type of a tool that takes a text."""
@@ -63,7 +63,7 @@ _CUSTOM: Final = "custom"
 _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_CALL_ID}}}")
 
 _UNKNOWN: Final = ("seed", "presence_penalty", "frequency_penalty", "top_k")
-"""Parts of `Sampling` that the API has no field for."""
+"""Parts of `Sampling` for which the API has no field."""
 
 _INPUT: Final[Mapping[str, str]] = {"text": "input_text", "image_url": "input_image", "file": "input_file"}
 """Kind of a part of Chat Completions to that of this API."""
@@ -82,13 +82,13 @@ def document(
     """The request body for *prompt*.
 
     Args:
-        prompt: What is asked.
-        model: Of whom.
-        service: Name of the upstream, which is handed back its reasoning; empty where it is not to be.
+        prompt: The request.
+        model: The model that is asked.
+        service: Name of the upstream, to which its reasoning is handed back; empty where it is not to be.
         custom: Whether the server is another than OpenAI's.
         takes_text: Whether it has tools that take a text.
         conversation: The same for all requests of a conversation; empty for none.
-        without: What the service refused, see `kiro_asgi.upstreams.openai.adapting`.
+        without: Fields and parts that the service refused, see `kiro_asgi.upstreams.openai.adapting`.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
@@ -120,7 +120,7 @@ def document(
 def _options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     sampling, effort = prompt.sampling, reasoning_effort(prompt, model, notes)
     fields: dict[str, Any] = {"max_output_tokens": _max_tokens(sampling, model, notes)}
-    given = drawing(sampling, model, notes, thinks=effort != "none")
+    given = sampling_options(sampling, model, notes, thinks=effort != "none")
     fields |= {name: value for name, value in given.items() if name not in _UNKNOWN}
     for name in sampling.given(_UNKNOWN):
         notes.applies("sampling.unknown", name)
@@ -164,8 +164,9 @@ def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str
 def _tool(function: Mapping[str, Any], form: TextForm | None) -> dict[str, Any]:
     if form is None:
         return {"type": "function", **function, "strict": False}
-    said = {"description": form.description or None, "format": form.format}
-    return {"type": _CUSTOM, "name": function["name"], **{name: it for name, it in said.items() if it is not None}}
+    members = {"description": form.description or None, "format": form.format}
+    given = {name: value for name, value in members.items() if value is not None}
+    return {"type": _CUSTOM, "name": function["name"], **given}
 
 
 @frozen
@@ -188,7 +189,7 @@ class Items:
         """The items for *prompt*.
 
         Raises:
-            RequestError: Something has no place in them.
+            RequestError: A part cannot be sent in this API.
         """
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         drafts = exchanges(prompt.turns, ids, self.notes)
@@ -211,7 +212,7 @@ class Items:
     def _messages(self, texts: Iterable[Text]) -> Iterator[dict[str, Any]]:
         """Texts of an earlier answer; those of one phase are one message."""
         for phase, parts in groupby(texts, attrgetter("phase")):
-            message = {"type": "message", "role": "assistant", "content": [*map(_said, parts)]}
+            message = {"type": "message", "role": "assistant", "content": [*map(_output_part, parts)]}
             yield {**message, "phase": phase} if phase else message
 
     def _assistant(self, part: Part, place: str) -> Iterator[dict[str, Any]]:
@@ -244,7 +245,7 @@ class Items:
             yield {"type": "message", "role": "user", "content": content}
 
     def _result(self, result: ToolResult, place: str) -> Any:
-        """What a tool gave: a text where there is nothing else."""
+        """The output of a tool: a text where it holds nothing else."""
         parts = [*map(self._part, result.parts)]
         if result.is_error:
             self.notes.applies("results.error_told", place)
@@ -254,7 +255,7 @@ class Items:
         return parts
 
     def _part(self, part: Part) -> dict[str, Any]:
-        """A part of what a user says, flat where Chat Completions has an object in it."""
+        """A part of a user's message, flat where Chat Completions has an object in it."""
         written = text_or_attachment(part, self.attachments)
         kind = written["type"]
         match kind:
@@ -265,7 +266,7 @@ class Items:
         return {"type": _INPUT[kind], "text": written["text"]}
 
 
-def _said(part: Text) -> dict[str, Any]:
+def _output_part(part: Text) -> dict[str, Any]:
     if part.is_refusal:
         return {"type": "refusal", "refusal": part.text}
     return {"type": "output_text", "text": part.text, "annotations": []}
@@ -289,7 +290,7 @@ def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
 
 
 def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; never a word of it."""
+    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
     items = body["input"]
     return {
         "bytes": size,

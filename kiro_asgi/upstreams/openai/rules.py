@@ -1,4 +1,4 @@
-"""Every rule: its name, what it does, what is lost by it, and the module that applies it; in their order."""
+"""Every rule: its name, its effect, the loss, and the module that applies it; in their order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("documents.inlined", "A plain-text document becomes part of the text.", _FORM, "content"),
     Rule(
         "attachments.base64",
-        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        "Base64 is written without line breaks, in the standard alphabet and padded; anything else is refused.",
         _FORM,
         "content",
     ),
@@ -52,7 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
         _CONTENT,
         "content",
     ),
-    Rule("results.error_told", "That a tool failed stands in front of what it gave.", _FORM, "content"),
+    Rule("results.error_told", "A failed tool's result begins with a line that it failed.", _FORM, "content"),
     Rule(
         "results.attachment_lifted",
         "An image or a document in a tool's result moves to a message of the user's behind it.",
@@ -61,7 +61,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("thinking.budget_to_effort", "A budget in tokens becomes an effort.", _FORM, "request"),
     Rule("thinking.unavailable", "A demand for thinking is dropped where a model has none.", _CONTENT, "request"),
-    Rule("thinking.not_disabled", "A model that cannot be told not to think is to think little.", _FORM, "request"),
+    Rule("thinking.not_disabled", "A model that cannot turn thinking off is asked to think little.", _FORM, "request"),
     Rule(
         "sampling.fixed",
         "Temperature, top_p and penalties are dropped where a model that thinks refuses them.",

@@ -1,5 +1,4 @@
-"""How a server of OpenAI's kind is asked, by either of its APIs, and which of them that is: Chat Completions, as OpenAI
-speaks it and everybody who speaks it after OpenAI, or Responses.
+"""Servers that speak OpenAI's APIs, Chat Completions or Responses, and the choice between the two.
 
 Sources: https://platform.openai.com/docs/api-reference/chat, https://platform.openai.com/docs/api-reference/responses
 """
@@ -53,11 +52,11 @@ _HOST: Final = "api.openai.com"
 
 _FORWARDED: Final = frozenset({b"openai-beta"})
 """Headers of a client that belong to the API.  Those that name an organization or a project are the client's own
-account's, not the one that we ask for; the operator's stand in ``headers``."""
+account's, not the gateway's; the operator's stand in ``headers``."""
 
 
 def _forwarded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Those of a client's *headers* that go on."""
+    """Those of a client's *headers* that are passed on."""
     return [(name.lower(), value) for name, value in headers if name.lower() in _FORWARDED]
 
 
@@ -67,7 +66,7 @@ def _new_id() -> str:
 
 @define(kw_only=True, on_setattr=setters.frozen)
 class OpenAIServer(DirectUpstream):
-    """The base of how one is talked to; holds no state and no secret."""
+    """Base of the upstreams for both APIs; holds no state and no secret."""
 
     name: str = "openai"
 
@@ -105,7 +104,7 @@ class OpenAIServer(DirectUpstream):
     def asked(
         self, path: str, body: bytes, credential: Credential, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> UpstreamRequest:
-        """A request for an answer at *path* with this *body*, and these *headers* beside ours."""
+        """Ask for an answer at *path* with this *body*, and these *headers* beside ours."""
         sent = (
             (b"content-type", b"application/json"),
             *headers,
@@ -114,13 +113,13 @@ class OpenAIServer(DirectUpstream):
         return UpstreamRequest("POST", self._address(credential, path), sent, body, self.signing(credential))
 
     def _address(self, credential: Credential, path: str) -> str:
-        """Where *path* is asked; a query at the end of the endpoint goes with every request."""
+        """URL of *path*; a query at the end of the endpoint goes with every request."""
         base, mark, query = (credential.endpoint or self.endpoint or ENDPOINT).partition("?")
         return f"{base.rstrip('/')}{path}{mark}{query}"
 
     @staticmethod
     def is_custom(endpoint: str) -> bool:
-        """Whether somebody else than OpenAI answers at *endpoint*."""
+        """Whether another server than OpenAI's answers at *endpoint*."""
         host = OpenAIServer.host(endpoint)
         return host != _HOST and not host.endswith(f".{_HOST}")
 
@@ -132,14 +131,14 @@ class OpenAIServer(DirectUpstream):
 
 @frozen
 class ResponsesForwarding:
-    """Sends a client's own request on.  Nothing is stored at the service: what it would look up goes along, sealed."""
+    """Sends a client's own request on.  Nothing is stored at the service: all of it is sent along, sealed."""
 
     upstream: ResponsesUpstream
     dialect = "openai_responses"
     tagged = False
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
+        """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
     def request(
@@ -150,20 +149,20 @@ class ResponsesForwarding:
         model: ModelCard,
         stream: bool,
     ) -> UpstreamRequest:
-        """The same request to the service; of the client's *headers* those go on that belong to the API."""
-        asked = loads(body, max_depth=REQUEST_DEPTH)
-        wanted, given = asked.get(INCLUDE) or [], asked.get("input")
+        """The same request to the service; of the client's *headers* those that belong to the API are passed on."""
+        fields = loads(body, max_depth=REQUEST_DEPTH)
+        wanted, given = fields.get(INCLUDE) or [], fields.get("input")
         seals = efforts_of(model.id) != () and INCLUDE not in self.upstream.without
-        if seals and asked.get("store") is not False and type(wanted) is list and SEALED not in wanted:
-            asked[INCLUDE] = [*wanted, SEALED]
+        if seals and fields.get("store") is not False and type(wanted) is list and SEALED not in wanted:
+            fields[INCLUDE] = [*wanted, SEALED]
         if type(given) is list:
-            asked["input"] = [item for item in given if not _is_lost(item)]
-        sent = dumps({**asked, "store": False})
+            fields["input"] = [item for item in given if not _is_lost(item)]
+        sent = dumps({**fields, "store": False})
         return self.upstream.asked("/responses", sent, credential, _forwarded(headers))
 
 
 def _is_lost(item: object) -> bool:
-    """Whether *item* is reasoning of which nothing came but an id, under which nobody has stored it."""
+    """Whether *item* is reasoning with nothing but an id, under which the service has not stored it."""
     return (
         type(item) is dict and item.get("type") == "reasoning" and not (item.keys() & {"encrypted_content", "content"})
     )
@@ -174,14 +173,14 @@ class ResponsesUpstream(OpenAIServer):
     """Asks by the Responses API; holds no state and no secret."""
 
     takes_text: bool = True
-    """Whether the server has tools that take a text; elsewhere they are functions."""
+    """Whether the server has tools that take a text; else they are functions."""
 
     forwards: bool = True
-    """Whether requests of clients that speak the API may go to the server as they are."""
+    """Whether requests of clients that speak the API may be passed on as they are."""
 
     @property
     def forwarding(self) -> ResponsesForwarding | None:
-        """How a client's own bytes go to it; ``None`` where it is not to be sent them."""
+        """How a client's own bytes go to it; ``None`` where they are not to be sent."""
         return ResponsesForwarding(self) if self.forwards else None
 
     def adapted(self, model: ModelCard) -> Iterator[Ask]:
@@ -196,11 +195,11 @@ class ResponsesUpstream(OpenAIServer):
 
     @property
     def traits(self) -> Traits:
-        """What is refused is refused for every request to the same model."""
+        """Refusals hold for every request to the same model."""
         return Traits(verbose=True, learns=True)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Render *prompt* as a request; *conversation* is where the service looks for what it remembers of it.
+        """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -235,8 +234,8 @@ class ResponsesUpstream(OpenAIServer):
         return responses_answer.stages(content_type, self.new_id, self.name)
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream as it has to ask again after *error* was the answer to *rendered*; ``None`` where asking
-        differently is no remedy, or was tried already."""
+        """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
+        helps, or it was tried already."""
         name = responses_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
@@ -268,7 +267,7 @@ class ChatForwarding:
         return bool(self.upstream.thinking_tags)
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule or a setting has something to do for *asks*; see `kiro_asgi.upstreams.openai.rules`."""
+        """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
     def request(
@@ -279,7 +278,7 @@ class ChatForwarding:
         model: ModelCard,
         stream: bool,
     ) -> UpstreamRequest:
-        """The same request to the service; of the client's *headers* those go on that belong to the API."""
+        """The same request to the service; of the client's *headers* those that belong to the API are passed on."""
         return self.upstream.asked("/chat/completions", body, credential, _forwarded(headers))
 
 
@@ -288,10 +287,10 @@ class OpenAIUpstream(OpenAIServer):
     """Asks by Chat Completions; holds no state and no secret."""
 
     thinking_tags: tuple[str, ...] = ()
-    """Names of the tags between which the server lets models think in the text; empty where it tells thinking apart."""
+    """Names of the tags between which the server lets models think in the text; empty where it sends it apart."""
 
     max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
-    """Name of the field for the answer's greatest length: ``max_completion_tokens``, or ``max_tokens`` as of old."""
+    """Name of the field for the answer's greatest length: ``max_completion_tokens``, or the older ``max_tokens``."""
 
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
     """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
@@ -300,10 +299,10 @@ class OpenAIUpstream(OpenAIServer):
     """Ask for token counts at the end of the stream."""
 
     forwards: bool = True
-    """Whether requests of clients that speak the API may go to the server as they are."""
+    """Whether requests of clients that speak the API may be passed on as they are."""
 
     responses: ResponsesUpstream | None = None
-    """Asks the same server by its other API, for models that Chat Completions does not serve; ``None`` for nobody."""
+    """Asks the same server by its other API, for models that Chat Completions does not serve; ``None`` for none."""
 
     traits: Traits = field(init=False)
 
@@ -313,7 +312,7 @@ class OpenAIUpstream(OpenAIServer):
 
     @property
     def forwarding(self) -> ChatForwarding | None:
-        """How a client's own bytes go to it; ``None`` where it is not to be sent them."""
+        """How a client's own bytes go to it; ``None`` where they are not to be sent."""
         return ChatForwarding(self) if self.forwards else None
 
     def adapted(self, model: ModelCard) -> Iterator[Ask]:
@@ -368,8 +367,8 @@ class OpenAIUpstream(OpenAIServer):
         return stages(content_type, self.new_id, self.name)
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream as it has to ask again after *error* was the answer to *rendered*, or the one that asks by the
-        other API; ``None`` where asking differently is no remedy, or was tried already."""
+        """This upstream, adapted to ask again after *error* was the answer to *rendered*, or the one for the other API;
+        ``None`` where no adaptation helps, or it was tried already."""
         if self.responses is not None and _RESPONSES_ONLY.search(error.message):
             return self.responses
         name = chat_refusal(error, rendered.document, self.without)
@@ -391,13 +390,13 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         ConfigError: A setting that cannot work.
     """
     settings, sign = configured.settings, signer(configured)
-    itself = configured.path == "openai"
+    is_builtin = configured.path == "openai"
 
     def new_id() -> str:
         return f"call_{configured.token()}"
 
-    forwards = settings.relay == "allow" or (settings.relay == "auto" and itself)
-    known = itself or settings.relay == "allow"
+    forwards = settings.relay == "allow" or (settings.relay == "auto" and is_builtin)
+    known = is_builtin or settings.relay == "allow"
     responses = ResponsesUpstream(takes_text=known, forwards=forwards, sign=sign, new_id=new_id, **common(configured))
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
@@ -429,4 +428,4 @@ def _exchange(settings: OpenAISettings) -> KeyExchange | None:
 
 
 _SCHEMES: Final[Mapping[str, str]] = MappingProxyType({"bearer": "Bearer", "token": "token"})
-"""Setting to what stands before a key."""
+"""Setting to the scheme that stands before a key."""

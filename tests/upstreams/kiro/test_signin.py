@@ -122,7 +122,7 @@ def test_the_complete_address_is_the_better_one() -> None:
 @pytest.mark.parametrize("address", ["", None, "file:///etc/passwd", "javascript:alert(1)", "https://a b", "https://ä"])
 def test_users_are_sent_to_web_pages_only(address: Any) -> None:
     """The address is opened in a browser, so it must be one."""
-    with pytest.raises(UpstreamProtocolError, match="no page"):
+    with pytest.raises(UpstreamProtocolError, match="names no web page"):
         parse_device_code(200, written({**GOOD, "verificationUri": address}))
 
 

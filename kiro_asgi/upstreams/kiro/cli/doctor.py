@@ -1,4 +1,4 @@
-"""Checks of Kiro: its credential, its regions and connections, the token's renewal, what the service says."""
+"""Checks of Kiro: its credential, its regions and connections, the token's renewal, the service's answers."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ SIGN_IN: Final = "sign in again: kiro-asgi login"
 ADVICE: Final = GENERAL.besides(
     {
         "credentials.unreadable": "name another file, or make a new one: kiro-asgi login",
-        "sign_in.unreachable": "see the connections above, kiro.proxy and kiro.auth_endpoint",
+        "sign_in.unreachable": "check the connections above, kiro.proxy and kiro.auth_endpoint",
         "profile_required": "set kiro.profile_arn; an API key must not be set as kiro.access_token",
         "improperly_formed": "kiro-asgi explain shows which rules were applied to a request",
         "INVALID_MODEL_ID": "ask for a model that is listed above; plans and regions differ",
     },
     {
-        UpstreamTokenInvalid: f"see that the key is right; with a token, try --refresh, or {SIGN_IN}",
-        NotTheUpstream: "see what kiro.endpoint names; something else answers there",
-        UpstreamRejected: "see kiro.region, kiro.origin and kiro.wire_style; the service finds fault with them",
+        UpstreamTokenInvalid: f"check the key; with a token, try --refresh, or {SIGN_IN}",
+        NotTheUpstream: "check kiro.endpoint; another server answers there",
+        UpstreamRejected: "check kiro.region, kiro.origin and kiro.wire_style; the service rejects one of them",
     },
 )
 
@@ -122,9 +122,9 @@ class KiroExamination:
             self._put(doctor_checks.connection(name, way, self._environ, time()))
 
     async def _credential(self, transport: Transport, store: Store, refresh: bool) -> Credential | None:
-        """The credential that the gateway would use, renewed where that is due or wished for.
+        """The credential that the gateway would use, renewed where that is due or requested.
 
-        Gateways that use *store* are told, as they tell one another: what they have is good no longer.
+        Gateways that use *store* are notified, as they notify one another, that their token is no longer valid.
         """
         sign_in = self._sign_in
         due = sign_in is not None and (sign_in.token.expires_at or inf) <= time()
@@ -202,20 +202,20 @@ def credentials(kiro: KiroSettings, vendor: KiroVendor, now: Callable[[], float]
     """Check every credential that is set, in order of preference; also return the token files that can be read."""
     findings, sign_ins = [], []
     if vendor.given is not None:
-        words = f"{vendor.given.source}: {KINDS[vendor.given.kind]}"
-        findings.append(Finding("credential", Verdict.OK, words))
+        detail = f"{vendor.given.source}: {KINDS[vendor.given.kind]}"
+        findings.append(Finding("credential", Verdict.OK, detail))
     for setting, path in _files(kiro):
         try:
             source = open_source(path, vendor, kiro.write_back, now)
             sign_ins.append(SignIn(path, source.load(), source.keeps))
         except OSError as error:
-            words = f"{setting}: {path}: {error.strerror or error}"
-            findings.append(failed("credential", ConfigError(words, code="credentials.unreadable"), ADVICE))
+            message = f"{setting}: {path}: {error.strerror or error}"
+            findings.append(failed("credential", ConfigError(message, code="credentials.unreadable"), ADVICE))
         except KiroAsgiError as error:
             findings.append(failed("credential", error, ADVICE))
         else:
-            words = f"{setting}: {path}, {KINDS[sign_ins[-1].token.kind]}"
-            findings += [Finding("credential", Verdict.OK, words), _file_mode(path)]
+            detail = f"{setting}: {path}, {KINDS[sign_ins[-1].token.kind]}"
+            findings += [Finding("credential", Verdict.OK, detail), _file_mode(path)]
     if kiro.credentials_command:
         findings.append(Finding("credential", Verdict.OK, "kiro.credentials_command: a program that prints a token"))
     if not findings:
@@ -240,12 +240,12 @@ def _file_mode(path: Path) -> Finding:
 def regions(kiro: KiroSettings, token: Token | None, arn: str) -> Finding:
     """The three regions, which are easily taken for one another."""
     service = region_of(arn) or kiro.region
-    words = [f"service {kiro.endpoint or service}"]
+    places = [f"service {kiro.endpoint or service}"]
     if region_of(arn):
-        words.append(f"profile {region_of(arn)}")
+        places.append(f"profile {region_of(arn)}")
     if token is not None:
-        words.insert(0, f"sign-in {kiro.auth_endpoint or kiro.auth_region or token.region or DEFAULT_REGION}")
-    detail = ", ".join(words)
+        places.insert(0, f"sign-in {kiro.auth_endpoint or kiro.auth_region or token.region or DEFAULT_REGION}")
+    detail = ", ".join(places)
     if kiro.endpoint or service in REGIONS:
         return Finding("regions", Verdict.OK, detail)
     return Finding(
@@ -256,7 +256,7 @@ def regions(kiro: KiroSettings, token: Token | None, arn: str) -> Finding:
 def expiry(token: Token, now: float) -> Finding:
     """How long the access token lasts."""
     left = None if token.expires_at is None else token.expires_at - now
-    words = (
+    detail = (
         "the token does not say how long it lasts"
         if left is None
         else f"in {span(left)}"
@@ -264,9 +264,9 @@ def expiry(token: Token, now: float) -> Finding:
         else f"{span(left)} ago"
     )
     if token.refresh_token:
-        return Finding("expiry", Verdict.OK, words)
+        return Finding("expiry", Verdict.OK, detail)
     verdict = Verdict.FAIL if left is not None and left <= 0 else Verdict.WARN
-    return Finding("expiry", verdict, f"{words}; there is no refresh token", SIGN_IN)
+    return Finding("expiry", verdict, f"{detail}; there is no refresh token", SIGN_IN)
 
 
 def not_kept(path: Path, due: bool) -> Finding:
@@ -286,7 +286,7 @@ def refreshed(tried: bool, newer: bool) -> Finding:
 
 
 def profile(credential: Credential, kiro: KiroSettings, token: Token | None) -> Finding:
-    """Which profile calls name."""
+    """The profile that calls name."""
     if credential.kind is CredentialKind.API_KEY:
         return Finding("profile", Verdict.OK, "none; an API key has none")
     if not credential.profile_arn:

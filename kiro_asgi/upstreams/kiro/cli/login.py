@@ -65,15 +65,15 @@ class SignInScreen(Protocol):
         ...
 
     def waiting(self, left: float) -> None:
-        """Say that the user has *left* seconds."""
+        """Show that the user has *left* seconds."""
         ...
 
     def done(self, path: Path, endpoint: str) -> None:
-        """Say where the token is, and what to set to use it."""
+        """Show where the token is, and the settings to use it."""
         ...
 
     def failed(self, message: str, code: str) -> None:
-        """Say why there is none."""
+        """Show why there is no token."""
         ...
 
 
@@ -181,7 +181,7 @@ class SigningIn:
         """Run the device flow; return the token and the provider.
 
         Raises:
-            UpstreamError: There is no token; the message says why in one sentence.
+            UpstreamError: There is no token; the message is one sentence that gives the reason.
         """
         flow = await self._flow(transport)
         answer = await _ask(transport, flow.code_request())
@@ -221,7 +221,7 @@ async def _polled(
 
 
 def _redacted_body(answer: HttpResponse, secrets: Iterable[str]) -> bytes:
-    """The body of *answer*; without what we presented, where it is a refusal, which may quote it."""
+    """The body of *answer*; a refusal, which may quote our request, without *secrets*."""
     if answer.status == HTTPStatus.OK:
         return answer.body
     return Redactor.of(secrets).hide_in(answer.body[:REFUSAL_BYTES])
@@ -265,7 +265,7 @@ def run(
         settings = Settings.from_env(environ)
         path = (arguments.file or default_file(environ)).absolute()
         _check_place(path)
-        with _telling_no(secrets_in(settings)):
+        with _redacting_errors(secrets_in(settings)):
             anyio.run(partial(_login, _plan(arguments, settings), settings, path, screen, browser))
     except KeyboardInterrupt:
         screen.failed("the sign-in was interrupted; nothing was written", "sign_in.interrupted")
@@ -277,8 +277,8 @@ def run(
 
 
 @contextmanager
-def _telling_no(secrets: Iterable[str]) -> Iterator[None]:
-    """Take *secrets* out of what an error says."""
+def _redacting_errors(secrets: Iterable[str]) -> Iterator[None]:
+    """Take *secrets* out of the messages of errors."""
     try:
         yield
     except KiroAsgiError as error:
@@ -331,7 +331,7 @@ async def _login(
 
 
 def _check_place(path: Path) -> None:
-    """See, before anybody signs in, that the file may be written, and is not somebody else's.
+    """Check, before the user signs in, that the file may be written, and is not another program's.
 
     Raises:
         ConfigError: It may not.

@@ -98,7 +98,7 @@ class MessageContext:
     """The client's own, as it came."""
 
     def sidecar(self) -> dict[str, Any]:
-        """Everything but the tools, ready for JSON; without what says nothing."""
+        """Everything but the tools, ready for JSON; without empty members."""
         choice = self.claude_tool_choice
         fields = {
             "toolContextManifest": [
@@ -177,7 +177,7 @@ class Response:
     output_messages: tuple[OutputMessage, ...] = ()
     usage: ResponseUsage | None = None
     stop_reason: str = ""
-    """The service's word, e.g. ``MAX_TOKENS``; empty where it has none."""
+    """The service's stop reason, e.g. ``MAX_TOKENS``; empty where it has none."""
 
 
 def _check_budgets(_: Any, __: Attribute[tuple[int, ...]], value: tuple[int, ...]) -> None:
@@ -197,10 +197,10 @@ class ContractOptions:
     """Characters of a tool description; what is longer stands in full in the system text."""
 
     drop_tool_events: bool = True
-    """Tell earlier tool calls and results as text, instead of as structures."""
+    """Send earlier tool calls and results as text, instead of as structures."""
 
     inline_tool_context: bool = False
-    """Tell them in the turns that they belong to, instead of all of them in front of the current text."""
+    """Write them into the turns that they belong to, instead of all of them in front of the current text."""
 
     strip_system_reminders: bool = True
     """Take complete ``<system-reminder>`` blocks out of all texts."""

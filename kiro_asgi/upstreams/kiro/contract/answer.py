@@ -39,13 +39,13 @@ _UNFINISHED: Final = re.compile(
 
 
 CUT_ESCAPES: Final = ("\\u", "\\u0", "\\u00")
-"""How an escape sequence of a character looks that was cut."""
+"""Ends of a text where the escape sequence of a character was cut."""
 
 
 def safe_parse_json(value: str) -> Any:
     """Parse *value* as JSON: an object, a list or a primitive.
 
-    White space around it is passed over, and so is the beginning of an escape sequence at its very end.
+    White space around it is ignored, and so is the beginning of an escape sequence at its very end.
 
     Returns:
         The very same *value* where it is blank or not JSON.  ``NaN``, infinities, numbers that overflow and what is
@@ -72,7 +72,7 @@ def contract_stages(options: ContractOptions) -> tuple[Stage[Delta, Delta], ...]
 
 
 def _stop_reason(word: str, *, legacy: bool = True) -> StopReason:
-    """The reason for the service's *word*; the plain end, where it is empty or unknown.
+    """The stop reason for the service's *word*; the plain end, where it is empty or unknown.
 
     Args:
         word: E.g. ``MAX_TOKENS``.
@@ -83,7 +83,7 @@ def _stop_reason(word: str, *, legacy: bool = True) -> StopReason:
 
 
 class LegacyStops:
-    """Leaves of the service's stop reasons those that the contract knows."""
+    """Reduces the service's stop reasons to those of the contract."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, with another reason where it has to be."""
@@ -103,7 +103,7 @@ class CleanText:
     """The beginning of an escape sequence."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on; what is held back goes before anything that is no text."""
+        """Pass *items* on; what is held back goes before anything but text."""
         for item in items:
             if type(item) is not TextDelta:
                 yield from self.flush()
@@ -130,7 +130,7 @@ class CleanText:
 
 @define
 class ReminderFilter:
-    """Takes complete ``<system-reminder>`` blocks out of text; one that is never closed comes when that is known."""
+    """Takes complete ``<system-reminder>`` blocks out of text; one that is never closed follows when that is known."""
 
     _held: str = field(init=False, default="")
     """The beginning of an opening tag; inside a block its end, as far as that may begin the closing tag."""
@@ -139,7 +139,7 @@ class ReminderFilter:
     """The block that is open, from its tag on."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on; what is held back goes before anything that is no text."""
+        """Pass *items* on; what is held back goes before anything but text."""
         for item in items:
             if type(item) is not TextDelta:
                 yield from self.flush()
@@ -197,7 +197,7 @@ WORDS: Final[Mapping[StopReason, str]] = MappingProxyType(
         StopReason.CONTENT_FILTER: "CONTENT_FILTERED",
     }
 )
-"""Reason to the service's word; none for the plain end, which some accounts are never told of."""
+"""Reason to the service's name of it; none for the plain end, which some accounts are never sent."""
 
 
 def as_response(message: Message) -> Response:
@@ -222,11 +222,11 @@ def _output(blocks: Iterable[Block]) -> Iterator[OutputMessage]:
 
 
 def as_message(response: Response, *, legacy_stop_map: bool = True, reminders: bool = True) -> Message:
-    """*response* for a client: a block for every output message that says something, with a clean text.
+    """*response* for a client: a block for every output message with content, with a clean text.
 
     Args:
         response: The answer.
-        legacy_stop_map: As ``legacy`` of `kiro_asgi.upstreams.kiro.contract.answer.stop_reason`.
+        legacy_stop_map: As ``legacy`` of `_stop_reason`.
         reminders: As for `sanitize_text`.
     """
     blocks = tuple(_blocks(response.output_messages, reminders))
@@ -251,5 +251,5 @@ def _blocks(messages: Iterable[OutputMessage], reminders: bool) -> Iterator[Bloc
 
 
 def _arguments(value: Any) -> Mapping[str, Any]:
-    """Arguments are an object; any other value, such as text that was no JSON, becomes a member of one."""
+    """Arguments are an object; any other value, such as text that was not JSON, becomes a member of one."""
     return value if isinstance(value, Mapping) else {"input": value}

@@ -5,8 +5,8 @@ current text unless they are to stand in their own turns.  Descriptions of tools
 manifest, and the client's tool choice is a sentence.  All texts are sanitised; the hash of a description is that of the
 text as the client sent it, so where it holds control characters, the text in the manifest has another hash.
 
-The service gets it as a prompt that says the same, written by `kiro_asgi.upstreams.kiro.request`: so whatever the
-service insists on, the order of roles, the alphabet of names, sizes, is seen to in one place.
+The result is an equivalent prompt, rendered by `kiro_asgi.upstreams.kiro.request`: so all that the service insists on,
+the order of roles, the alphabet of names, sizes, is handled in one place.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def reasoning_effort_from_budget(budget: int | None, low: int = BUDGETS[0], medi
     """``low``, ``medium`` or ``high``.
 
     Args:
-        budget: Tokens; ``None``, where nobody said, is ``high``.
+        budget: Tokens; ``None``, where none is given, is ``high``.
         low: The largest budget that is ``low``.
         medium: The largest budget that is ``medium``.
     """
@@ -70,9 +70,9 @@ def reasoning_effort_from_budget(budget: int | None, low: int = BUDGETS[0], medi
 
 
 def effort_of(thinking: Thinking, budgets: tuple[int, ...]) -> str:
-    """The effort that a client asks for: in so many words, else by its budget.
+    """The effort that a client asks for: by name, else by its budget.
 
-    ``none`` where it declined thinking, empty where it did not speak of it.
+    ``none`` where it declined thinking, empty where it asked for nothing.
     """
     if thinking.mode is ThinkingMode.DISABLED:
         return "none"
@@ -87,7 +87,7 @@ KEPT: Final = frozenset(("type", "description", "properties", "required", "enum"
 def clean_json_schema_properties(schema: Any) -> Any:
     """*schema* with six keywords only, at every level: ``type description properties required enum items``.
 
-    Names of properties are no keywords and all stay.  What is not an object is returned as it is; *schema* itself is
+    Names of properties are not keywords, and all stay.  Anything but an object is returned as it is; *schema* itself is
     never changed.
 
     Raises:
@@ -98,7 +98,7 @@ def clean_json_schema_properties(schema: Any) -> Any:
 
 
 def _kept_keywords(schema: Any) -> Any:
-    """The same of a schema whose depth is known."""
+    """The same, for a schema whose depth was checked."""
     if not isinstance(schema, Mapping):
         return schema
     return {key: _kept_value(key, value) for key, value in schema.items() if key in KEPT}
@@ -111,8 +111,8 @@ def _kept_value(key: str, value: Any) -> Any:
 
 
 def _left_out(schema: Any) -> dict[str, int]:
-    """Rules of what `clean_json_schema_properties` leaves out of *schema*, each with how often: keywords, and all of
-    them of a part that had some."""
+    """Rules that apply where `clean_json_schema_properties` takes keywords out of *schema*, with how often each does:
+    for single keywords, and for parts that lose all of theirs."""
     found: dict[str, int] = {}
     pending = [schema]
     while pending:
@@ -211,35 +211,35 @@ class _PlainTurn:
 
 
 def translate(prompt: Prompt, model_id: str, options: ContractOptions, notes: Notes) -> Request:
-    """The request for *prompt*; *model_id* is the service's name of the model, and *notes* take what is left out."""
+    """The request for *prompt*; *model_id* is the service's name of the model; *notes* get the rules that applied."""
     texts = Texts(notes, sanitize=True, reminders=options.strip_system_reminders)
     names = tool_names(Notes())
     for tool in prompt.tools:
         names.wire(tool.name)
-    beside = _context(prompt, options, notes)
+    context = _context(prompt, options, notes)
     turns = [_plain_turn(turn, names, texts, options) for turn in prompt.turns]
     if not turns or turns[-1].role is Role.ASSISTANT:
         turns.append(_PlainTurn(Role.USER, options.continue_text if turns else ""))
     *earlier, last = turns
     lines = last.lines if options.inline_tool_context else [line for it in turns for line in it.lines]
     content = _paragraphs(
-        texts.stripped(_system(prompt, beside, names, options), prompt.system_place),
+        texts.stripped(_system(prompt, context, names, options), prompt.system_place),
         "\n".join((RESULTS, *lines)) if lines else "",
         last.text,
     )
     history = tuple(_history(earlier, inline=options.inline_tool_context))
-    return Request(UserInputMessage(content, model_id, options.origin, last.parts), beside, history)
+    return Request(UserInputMessage(content, model_id, options.origin, last.parts), context, history)
 
 
-def _system(prompt: Prompt, beside: MessageContext, names: WireNames, options: ContractOptions) -> str:
+def _system(prompt: Prompt, context: MessageContext, names: WireNames, options: ContractOptions) -> str:
     base = "\n\n".join(prompt.system)
-    listed = _manifest(beside.tool_context_manifest, options.description_limit, names)
+    listed = _manifest(context.tool_context_manifest, options.description_limit, names)
     demand = _directive(prompt.tool_choice, names)
     return _paragraphs(base, listed, demand).strip() if listed or demand else base
 
 
 def _history(earlier: Iterable[_PlainTurn], *, inline: bool) -> Iterator[HistoryMessage]:
-    """The turns that have something to say."""
+    """The turns with content."""
     for turn in earlier:
         text = _inline(turn) if inline else turn.text
         if text.strip() or turn.parts:
@@ -247,7 +247,7 @@ def _history(earlier: Iterable[_PlainTurn], *, inline: bool) -> Iterator[History
 
 
 def _inline(turn: _PlainTurn) -> str:
-    """The lines where they belong: calls behind what the assistant says, results in front of what the user says."""
+    """The lines where they belong: calls behind the assistant's text, results in front of the user's."""
     lines = "\n".join(turn.lines)
     return _paragraphs(lines, turn.text) if turn.role is Role.USER else _paragraphs(turn.text, lines)
 
@@ -307,7 +307,7 @@ def _block(part: Text | Image | Document) -> dict[str, str]:
     return {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": type(part).__name__.lower()}
 
 
-HEARD: Final = "OK."
+ACKNOWLEDGED: Final = "OK."
 """The assistant's message between the user's last one of the history and the current one."""
 
 
@@ -323,7 +323,7 @@ def contract_document(
 ) -> native.RequestBody:
     """The request body for *prompt*, as `kiro_asgi.upstreams.kiro.request.document` writes it.
 
-    Where *settings* and *options* speak of the same thing, *settings* counts.
+    Where *settings* and *options* both have an option, *settings* counts.
 
     Raises:
         RequestError: As for the native writer.
@@ -338,7 +338,7 @@ def contract_document(
     notes = Notes()
     request = translate(prompt, model.id, options, notes)
     written = native.document(
-        _reworded(prompt, request, options),
+        _as_prompt(prompt, request, options),
         model,
         evolve(settings, sanitize_text=False, strip_system_reminders=False),
         adaptations=adaptations,
@@ -355,11 +355,11 @@ def contract_document(
     return written
 
 
-def _reworded(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
-    """*request*, which is the translation of *prompt*, as a prompt: nothing but turns, tools and what has no text."""
+def _as_prompt(prompt: Prompt, request: Request, options: ContractOptions) -> Prompt:
+    """*request*, the translation of *prompt*, as a prompt; its turns hold system text and choice of tools, too."""
     history = [Turn(it.role, _parts(it), it.place) for it in request.history]
     if history and history[-1].role is Role.USER:
-        history.append(Turn(Role.ASSISTANT, (Text(HEARD),)))
+        history.append(Turn(Role.ASSISTANT, (Text(ACKNOWLEDGED),)))
     place = prompt.turns[-1].place if prompt.turns else ""
     return evolve(
         prompt,
@@ -388,11 +388,11 @@ def _changes(prompt: Prompt, options: ContractOptions) -> Iterator[tuple[str, st
             yield "contract.description_moved", tool.place
     for turn in prompt.turns if options.drop_tool_events else ():
         for part in turn.parts:
-            if type(part) in TOLD:
-                yield TOLD[type(part)], turn.place
+            if type(part) in PART_RULES:
+                yield PART_RULES[type(part)], turn.place
 
 
-TOLD: Final[Mapping[type, str]] = MappingProxyType(
+PART_RULES: Final[Mapping[type, str]] = MappingProxyType(
     {
         ToolCallPart: "contract.call_told",
         ToolResult: "contract.result_told",

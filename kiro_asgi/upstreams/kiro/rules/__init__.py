@@ -1,12 +1,12 @@
-"""Every rule by which a prompt becomes messages that the service takes: its name, what it does, what is lost by it, and
+"""Every rule by which a prompt becomes messages that the service takes: its name, its effect, the loss, and
 the module that applies it; in their order.
 
 Each relies on those before it::
 
     Prompt ─► tools, names, schema ─► drafts (texts, attachments, thinking) ─► results ─► turns ─► sizes
 
-A rule that has something to do asks `notes.Notes` whether it may, which counts it; one that is switched off leaves
-what it found as it was.  Nothing that the client said is lost without a note whose rule says so.
+A rule that applies asks `notes.Notes` whether it may, which counts it; one that is switched off leaves the request as
+it was.  Nothing of the client's request is lost without a note, whose rule describes the loss.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "adapted.as_text",
-        "Tool calls are told as text, as the service found them improperly formed.",
+        "Tool calls are sent as text, as the service found them improperly formed.",
         _FORM,
         "kiro.upstream",
     ),
     Rule(
         "contract.system_told",
-        "The contract's translator tells the system text with the current message.",
+        "The contract's translator puts the system text into the current message.",
         _FORM,
         "kiro.contract.request",
     ),
     Rule(
         "contract.description_moved",
-        "It cuts a description that is long, and tells it in full there, too.",
+        "It cuts a description that is long, and puts it there in full, too.",
         _FORM,
         "kiro.contract.request",
     ),
     Rule(
         "contract.call_told",
-        "It tells an earlier tool call as text: its id and its name.",
+        "It sends an earlier tool call as text: its id and its name.",
         _CONTENT,
         "kiro.contract.request",
     ),
@@ -65,7 +65,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "kiro.contract.request",
     ),
     Rule(
-        "contract.result_told", "It tells the result of an earlier tool call as text.", _FORM, "kiro.contract.request"
+        "contract.result_told", "It sends the result of an earlier tool call as text.", _FORM, "kiro.contract.request"
     ),
     Rule("contract.thinking_dropped", "It does not hand earlier thinking back.", _CONTENT, "kiro.contract.request"),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "tools"),
@@ -83,15 +83,15 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "tools.description_moved", "A long description is cut, and stands in full in the system text.", _FORM, "tools"
     ),
-    Rule("schema.depth", "What a schema nests deeper than 32 levels may be anything.", _CONTENT, "tools"),
+    Rule("schema.depth", "Schemas nested deeper than 32 levels become anything.", _CONTENT, "tools"),
     Rule("schema.keywords", "Keywords that some back ends refuse are taken out of schemas.", _CONTENT, "tools"),
-    Rule("schema.malformed", "What is no schema (true, false, null, text) says nothing.", _CONTENT, "tools"),
+    Rule("schema.malformed", "Anything but a schema (true, false, null, text) is dropped.", _CONTENT, "tools"),
     Rule(
         "schema.required", "An empty list of required names, and names of no property, are dropped.", _CONTENT, "tools"
     ),
     Rule(
         "schema.reference",
-        "A reference at a schema's root is replaced by what it leads to, if anything.",
+        "A reference at a schema's root is replaced by its target, if it has one.",
         _NONE,
         "tools",
     ),
@@ -103,14 +103,14 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("images.model", "An image for a model that takes none is refused.", _NONE, "drafts"),
     Rule(
         "images.limit",
-        "Of too many images the newest are sent, and a sentence stands for each other.",
+        "Of too many images the newest are sent; a sentence replaces each of the others.",
         _CONTENT,
         "drafts",
     ),
-    Rule("images.placed", "Where words stand between images, a remark stands for each image.", _FORM, "drafts"),
+    Rule("images.placed", "Where text stands between images, a remark stands for each image.", _FORM, "drafts"),
     Rule(
         "attachments.base64",
-        "Base64 is written without line breaks, in the standard alphabet and padded; what is none is refused.",
+        "Base64 is written without line breaks, in the standard alphabet and padded; anything else is refused.",
         _FORM,
         "drafts",
     ),
@@ -127,12 +127,14 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("documents.format", "A document in a format that the service does not know is refused.", _NONE, "drafts"),
     Rule("documents.renamed", "Documents have names that differ, in the service's alphabet.", _FORM, "drafts"),
-    Rule("turns.part_moved", "What only the other side can say becomes a message of that side.", _FORM, "drafts"),
+    Rule(
+        "turns.part_moved", "A part that only the other side can have becomes a message of that side.", _FORM, "drafts"
+    ),
     Rule(
         "results.attachment_lifted", "An image or a document in a tool's result moves to the message.", _FORM, "drafts"
     ),
-    Rule("results.no_output", "A result without text says that there was no output.", _NONE, "drafts"),
-    Rule("calls.input_wrapped", "Arguments that are no object become one.", _FORM, "drafts"),
+    Rule("results.no_output", "A result without text gets a text that there was no output.", _NONE, "drafts"),
+    Rule("calls.input_wrapped", "Arguments that are not an object become one.", _FORM, "drafts"),
     Rule("calls.empty_keys", "Arguments with an empty name are dropped.", _CONTENT, "drafts"),
     Rule("thinking.dropped", "Earlier thinking is not handed back, if that is set.", _CONTENT, "drafts"),
     Rule(
@@ -143,7 +145,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "thinking.malformed_dropped",
-        "Earlier thinking is not handed back if its text is missing, or its seal is no base64.",
+        "Earlier thinking is not handed back if its text is missing, or its seal is not base64.",
         _CONTENT,
         "drafts",
     ),
@@ -164,9 +166,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("results.duplicate_dropped", "A result that repeats one for the same call is dropped.", _NONE, "turns"),
     Rule("results.duplicate_to_text", "A second, different result for the same call becomes text.", _FORM, "turns"),
     Rule("results.relocated", "A result that comes late moves behind its call.", _FORM, "turns"),
-    Rule("turns.empty", "A conversation without a word becomes one.", _NONE, "turns"),
-    Rule("turns.prefill", "Where the assistant has the last word, the user asks it to go on.", _NONE, "turns"),
-    Rule("turns.user_first", "Where the assistant has the first word, the user speaks before it.", _NONE, "turns"),
+    Rule("turns.empty", "An empty conversation becomes one user's message.", _NONE, "turns"),
+    Rule("turns.prefill", "Behind an assistant's last message a user's message asks it to go on.", _NONE, "turns"),
+    Rule(
+        "turns.user_first", "Before an assistant's message at the beginning a user's message is added.", _NONE, "turns"
+    ),
     Rule("turns.merged", "Neighbouring messages of one side become one.", _FORM, "turns"),
     Rule(
         "thinking.second_dropped", "Of a message's earlier thinking the first part is handed back.", _CONTENT, "turns"
@@ -175,15 +179,15 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("results.ordered", "Results stand in the order of their calls.", _NONE, "turns"),
     Rule(
         "history.as_text",
-        "Earlier tool calls and results are told in the user's text, if that is set.",
+        "Earlier tool calls and results become part of the user's text, if that is set.",
         _FORM,
         "turns",
     ),
-    Rule("content.filled", "A message that says nothing says a word.", _NONE, "turns"),
+    Rule("content.filled", "An empty message gets a short text.", _NONE, "turns"),
     Rule("thinking.tags", "A model without thinking of its own is asked for thinking in tags.", _NONE, "kiro.request"),
     Rule(
         "thinking.unavailable",
-        "A demand for thinking that the model cannot be told is dropped.",
+        "A demand for thinking that the model does not take is dropped.",
         _CONTENT,
         "kiro.request",
     ),
@@ -199,8 +203,8 @@ RULES: Final[tuple[Rule, ...]] = (
         _NONE,
         "kiro.request",
     ),
-    Rule("tools.choice_told", "The choice of tools is told in the system text.", _FORM, "tools"),
-    Rule("output.schema_instruction", "The schema of the answer is told in the system text.", _FORM, "tools"),
+    Rule("tools.choice_told", "The choice of tools is stated in the system text.", _FORM, "tools"),
+    Rule("output.schema_instruction", "The schema of the answer is stated in the system text.", _FORM, "tools"),
     Rule("system.exchange", "The system text becomes the first exchange.", _FORM, "kiro.request"),
     Rule(
         "sampling.ignored",
@@ -224,10 +228,10 @@ TABLE: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in
 
 
 def switched_off(names: Iterable[str]) -> frozenset[str]:
-    """The rules that *names* are.
+    """Look up the rules to switch off.
 
     Raises:
-        ConfigError: Names of no rule; the message says which are near.
+        ConfigError: A name is no rule's; the message suggests similar ones.
     """
     off = frozenset(names)
     if unknown := sorted(off - TABLE.keys()):

@@ -61,7 +61,7 @@ def require_images(model: ModelCard, images: list[Image], notes: Notes) -> None:
     """Stop where there are images for a model that takes none.
 
     Raises:
-        RequestError: So it is.
+        RequestError: There are.
     """
     if images and not model.images and "images.model" not in notes.off:
         raise refusal("images.model", f"{model.id} takes no images", images[0].place)
@@ -72,15 +72,15 @@ class AttachmentWriter:
     """Writes the images and documents of one request.
 
     Raises:
-        RequestError: An address instead of bytes (what `fetch.allow` names is fetched before), no base64, an unknown
-            format, or an image that is too large.
+        RequestError: An address instead of bytes (what `fetch.allow` names is fetched before), data that is not base64,
+            an unknown format, or an image that is too large.
     """
 
     _notes: Notes
     _documents: int = field(init=False, default=0)
 
     def image(self, part: Image) -> dict[str, Any]:
-        """One entry of ``images``.  The service refuses one whose bytes are not what its format says."""
+        """One entry of ``images``.  The service refuses one whose bytes are of another format."""
         if part.url and "images.address" not in self._notes.off:
             what = f"images by address are not fetched; {instead_of_address(part.url)}"
             raise refusal("images.address", what, part.place)
@@ -92,7 +92,9 @@ class AttachmentWriter:
             found = declared
         if not found and "images.format" not in self._notes.off:
             known = ", ".join(dict.fromkeys(IMAGE_FORMATS.values()))
-            raise refusal("images.format", f"image format {part.media_type[:40]!r}; there are {known}", part.place)
+            raise refusal(
+                "images.format", f"image format {part.media_type[:40]!r}; the service takes {known}", part.place
+            )
         return {"format": found or essence(part.media_type), "source": {"bytes": data}}
 
     def document(self, part: Document) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class AttachmentWriter:
         if not kind and "documents.format" not in self._notes.off:
             known = ", ".join(DOCUMENT_FORMATS.values())
             raise refusal(
-                "documents.format", f"document format {part.media_type[:40]!r}; there are {known}", part.place
+                "documents.format", f"document format {part.media_type[:40]!r}; the service takes {known}", part.place
             )
         return {
             "name": self._name(part),
@@ -120,7 +122,7 @@ class AttachmentWriter:
             return data
         plain = plain_base64(data)
         if not plain:
-            raise refusal(rule, "data that is no base64", part.place)
+            raise refusal(rule, "data that is not base64", part.place)
         self._notes.applies(rule, part.place)
         return plain
 
@@ -159,7 +161,7 @@ class MessageDraft:
     images: Sequence[dict[str, Any]] = ()
     documents: Sequence[dict[str, Any]] = ()
     lifted: Sequence[Lifted] = ()
-    """Which of both come from which result."""
+    """The images and documents that come from results."""
 
     results: list[dict[str, Any]] = field(factory=list)
     calls: list[dict[str, Any]] = field(factory=list)
@@ -183,7 +185,7 @@ OWNERS: Final[Mapping[type, Role]] = MappingProxyType(
         ToolCallPart: Role.ASSISTANT,
     }
 )
-"""Parts that only one side can have; text is whoever's turn it is."""
+"""Parts that only one side can have; text belongs to the role of its turn."""
 
 
 @define
@@ -191,7 +193,7 @@ class Drafting:
     """Writes the turns of one request, parts by the table at the end.
 
     Raises:
-        RequestError: An image or a document that the service cannot be given.
+        RequestError: An image or a document that the service does not take.
     """
 
     notes: Notes
@@ -204,10 +206,10 @@ class Drafting:
     replay_thinking: bool = True
     _place: str = field(init=False, default="")
     _images: int = field(init=False, default=0)
-    """Images so far.  They are told by numbers that count from the beginning, so what was told once stays the same."""
+    """Images so far.  Texts number them from the beginning, so that earlier texts stay the same in every request."""
 
     _apart: bool = field(init=False, default=False)
-    """Whether words stand between the images of the turn."""
+    """Whether text stands between the images of the turn."""
 
     def write(self, prompt: Prompt) -> list[MessageDraft]:
         """The prompt's turns as drafts, in order; neighbours may have the same role."""
@@ -254,7 +256,7 @@ class Drafting:
         return ""
 
     def _placed_image(self, part: Image, into: MessageDraft) -> str:
-        """An image of the user's own; a remark stands in its place where words stand between it and another."""
+        """An image of the user's own; a remark stands in its place where text stands between it and another."""
         text = self._image(part, into)
         if text or not (self._apart and self.notes.applies("images.placed", part.place)):
             return text
@@ -306,7 +308,7 @@ class Drafting:
         return ""
 
     def _result_text(self, part: Text | Image | Document, into: MessageDraft) -> str:
-        """The text of one part of a result; what is none moves to the message, and a sentence stands in its place."""
+        """The text of one part of a result; any other part moves to the message, and a sentence replaces it."""
         text = self._image(part, into) if isinstance(part, Image) else WRITERS[type(part)](self, part, into)
         if text or isinstance(part, Text) or not self.notes.applies("results.attachment_lifted", part.place):
             return text
@@ -316,7 +318,7 @@ class Drafting:
 
 
 def _apart(turn: Turn) -> bool:
-    """Whether there are words between two images of *turn*."""
+    """Whether there is text between two images of *turn*."""
     images = [index for index, part in enumerate(turn.parts) if type(part) is Image]
     between = turn.parts[images[0] : images[-1]] if images else ()
     return any(type(part) is Text and not is_blank(part.text) for part in between)

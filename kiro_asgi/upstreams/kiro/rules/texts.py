@@ -1,5 +1,5 @@
 """Texts, names of tools and ids of calls as they may be sent: encodable, in the alphabets that the service allows, and
-without what a setting says is to be taken out.
+without parts that settings take out.
 
 Source: https://www.ecma-international.org/publications-and-standards/standards/ecma-48/
 """
@@ -105,7 +105,7 @@ class Texts:
         return text
 
     def stripped(self, text: str, place: str) -> str:
-        """*text* without what the settings say is to be taken out."""
+        """*text* without the parts that settings take out."""
         if self._sanitize:
             cleaned = sanitize_text(text, reminders=False)
             if cleaned != text and self._notes.applies("text.sanitized", place):
@@ -123,12 +123,12 @@ class Texts:
 
 
 def is_blank(text: str) -> bool:
-    """Whether *text* says nothing."""
+    """Whether *text* is empty, or white space."""
     return not text or text.isspace()
 
 
 def paragraphs(*texts: str) -> str:
-    """Texts that say something, a blank line between them."""
+    """Join the texts that are not blank, with a blank line between them."""
     return "\n\n".join(text for text in texts if not is_blank(text))
 
 

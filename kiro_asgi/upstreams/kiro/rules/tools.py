@@ -1,4 +1,4 @@
-"""Tools: their specifications, their schemas, and the sentences that stand in for what the service has no field for.
+"""Tools: their specifications, their schemas, and the sentences that stand in for missing fields of the service.
 
 A schema is sent with an object at the root, and only keywords that every model behind the service knows.  The keywords
 that are dropped narrow a value further than its type does (formats, lengths, ranges).  They are advice to the model,
@@ -77,7 +77,7 @@ class Schemas:
             self._dropped = frozenset()
 
     def clean(self, schema: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-        """A new schema that the service takes; a rule that had something to do with *schema* is noted once."""
+        """A new schema that the service takes; a rule that applied to *schema* is noted once."""
         self._place = place
         self._found.clear()
         root = self._schema(schema, SCHEMA_DEPTH)
@@ -92,7 +92,7 @@ class Schemas:
         return root
 
     def _name_properties(self, root: dict[str, Any]) -> None:
-        """Only properties are required."""
+        """Keep only names of properties as required."""
         required, properties = root.get("required"), root.get("properties", ())
         if required and not all(name in properties for name in required) and self._may("schema.required"):
             root["required"] = [name for name in required if name in properties]
@@ -129,7 +129,7 @@ class Schemas:
         return {name: self._part(part, depth) for name, part in value.items()} if isinstance(value, Mapping) else None
 
     def _part(self, part: Any, depth: int) -> Any:
-        """One schema; one that is just true, false or null says nothing."""
+        """One schema; one that is just true, false or null becomes empty."""
         if isinstance(part, Mapping):
             return self._schema(part, depth - 1)
         return {} if self._may("schema.malformed") else part
@@ -147,11 +147,11 @@ class Schemas:
         return self._part(value, depth) if isinstance(value, bool) else self._nested(value, depth)
 
     def _literal(self, value: Any, _: int) -> Any:
-        """A value that is a value, not a schema."""
+        """A value that is not a schema."""
         return None if value == [] else value
 
     def _require(self, cleaned: dict[str, Any], value: Any) -> None:
-        """Required are names, each once; that there is none is said by leaving them out."""
+        """Keep required names, each once; an empty list is left out."""
         names = [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
         names = list(dict.fromkeys(names))
         if (not names or names != value) and not self._may("schema.required"):
@@ -185,7 +185,7 @@ def offered(prompt: Prompt, used: Mapping[str, str], notes: Notes) -> tuple[Tool
         used: Names of the latter, each with the place of its first call.
 
     Raises:
-        RequestError: A tool must be called that is not there.
+        RequestError: The choice names a tool that is not there.
     """
     tools = _first_of_each(prompt.tools, notes)
     _require_choice(prompt.tool_choice, tools, notes)

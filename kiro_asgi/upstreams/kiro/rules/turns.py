@@ -35,12 +35,12 @@ def pair(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     pairing = _ResultPairing(notes)
     for draft in drafts:
         pairing.take(draft)
-    return [draft for draft in drafts if draft not in pairing.emptied or _says(draft)]
+    return [draft for draft in drafts if draft not in pairing.emptied or _has_content(draft)]
 
 
 @define
 class _SeenCalls:
-    """Calls or results to compare others with; written down only where there is one."""
+    """Calls or results to compare others with; serialised only where there is one to compare."""
 
     _items: list[dict[str, Any]] = field(factory=list)
     _keys: set[bytes] | None = None
@@ -91,7 +91,7 @@ class _ResultPairing:
     """The first draft of each message."""
 
     emptied: set[MessageDraft] = field(init=False, factory=set)
-    """Drafts whose results all went elsewhere."""
+    """Drafts whose results all moved to other messages."""
 
     def take(self, draft: MessageDraft) -> None:
         """Look at the next draft."""
@@ -177,7 +177,7 @@ class _ResultPairing:
 
 
 def _bring(result: dict[str, Any], source: MessageDraft, target: MessageDraft) -> None:
-    """Let what was lifted out of *result* follow it."""
+    """Move the attachments that were lifted out of *result* with it."""
     for lifted in source.lifted:
         if lifted.result is result:
             target.images = [*target.images, *lifted.images]
@@ -190,7 +190,7 @@ def _is_in(one: dict[str, Any], several: Sequence[dict[str, Any]]) -> bool:
     return any(one is other for other in several)
 
 
-def _says(draft: MessageDraft) -> bool:
+def _has_content(draft: MessageDraft) -> bool:
     return bool(draft.results or draft.images or draft.documents or not is_blank(draft.text))
 
 
@@ -204,7 +204,7 @@ def _text(result: dict[str, Any]) -> str:
 
 
 def answer_calls(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
-    """A call without a result gets one that says so; results stand in the order of their calls."""
+    """Give calls without a result one that states that; put results into the order of their calls."""
     for before, draft in pairwise(drafts):
         if before.calls:
             _answer_calls(before, draft, notes)
@@ -228,10 +228,10 @@ def _answer_calls(before: MessageDraft, draft: MessageDraft, notes: Notes) -> No
         draft.results = ordered
 
 
-def tell_as_text(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
+def calls_as_text(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     """Calls and their results as text of the user who hands the results over.
 
-    An assistant's message never shows a call in words: models take that for the way to make one.
+    An assistant's message never shows a call as text: models take that for the way to make one.
     """
     for before, draft in pairwise(drafts):
         if before.calls and notes.applies("history.as_text", before.place):
@@ -258,7 +258,7 @@ UNDERSTOOD: Final = "OK."
 
 
 def end_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
-    """The last word is the user's; one who leaves it to the assistant wants it to go on from there."""
+    """Let the last message be the user's: behind one of the assistant's, it asks the model to go on."""
     if not drafts:
         return [MessageDraft(Role.USER, text=GO_ON if notes.applies("turns.empty") else "")]
     last = drafts[-1]
@@ -268,7 +268,7 @@ def end_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft
 
 
 def begin_with_user(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
-    """The first word is the user's."""
+    """Let the first message be the user's."""
     first = drafts[0]
     if first.role is Role.USER or not notes.applies("turns.user_first", first.place):
         return drafts
@@ -298,7 +298,7 @@ def _join(first: MessageDraft, others: list[MessageDraft]) -> None:
 
 
 def think_once(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
-    """A message has room for one piece of thinking."""
+    """Keep one piece of thinking in a message, which has room for no more."""
     for draft in drafts:
         surplus = len(draft.thinking) - 1
         if surplus > 0 and notes.applies("thinking.second_dropped", draft.place, surplus):
@@ -306,8 +306,8 @@ def think_once(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
     return drafts
 
 
-def say_something(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
-    """No message is empty; what is put in is plain enough not to be imitated."""
+def fill_empty(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
+    """Fill empty messages; the text is plain enough not to be imitated."""
     for draft in drafts:
         if is_blank(draft.text) and not (draft.results or draft.calls) and notes.applies("content.filled", draft.place):
             draft.text = _filler(draft)
@@ -327,10 +327,10 @@ NATIVE: Final[tuple[Step, ...]] = (
     merge_neighbours,
     think_once,
     answer_calls,
-    say_something,
+    fill_empty,
 )
 """In the order in which they run: each may rely on those before it.  Behind them there is a draft, and the last is the
 user's."""
 
-TEXT: Final[tuple[Step, ...]] = (*NATIVE[:-1], tell_as_text, say_something)
-"""The same where earlier tool calls are told as text."""
+TEXT: Final[tuple[Step, ...]] = (*NATIVE[:-1], calls_as_text, fill_empty)
+"""The same where earlier tool calls are sent as text."""
