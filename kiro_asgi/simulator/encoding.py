@@ -113,7 +113,7 @@ class TokensUsed:
     """Tokens of prompt and answer."""
 
     input: int
-    """Cached ones not counted."""
+    """Without cached ones."""
 
     output: int
     cached: int = 0
@@ -228,7 +228,7 @@ class AnswerEncoder(Protocol):
         ...
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         ...
 
 
@@ -237,7 +237,7 @@ class AnswerBlock:
     """A part of a collected answer."""
 
     first: Piece
-    """Of `Words` and `Thought`, everything; of calls, without their arguments."""
+    """The whole of `Words` and `Thought`; a call without its arguments."""
 
     text: str = ""
     seal: str = ""
@@ -339,7 +339,7 @@ def _encoded(pieces: tuple[Piece, ...], encoder: AnswerEncoder) -> Iterator[byte
 
 
 def _collected(script: Script, encoder: AnswerEncoder) -> Script:
-    """One document, where the script has pauses after them; broken off in the middle where the script breaks off."""
+    """One document, after all pauses of the script; broken off in the middle where the script breaks off."""
     answer = CollectedAnswer()
     waits: list[Step] = []
     breaks: list[Step] = []

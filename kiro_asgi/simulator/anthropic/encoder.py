@@ -115,7 +115,7 @@ def own_id(call_id: str, prefix: str = "toolu_") -> str:
 
 
 def block_of(block: AnswerBlock, cites: list[Json]) -> Json:
-    """*block* as a block of content; *cites* are what its text rests on."""
+    """*block* as a block of content; *cites* are the citations of its text."""
     match block.first:
         case Words():
             return {"type": "text", "text": block.text, **({"citations": cites} if cites else {})}
@@ -244,7 +244,7 @@ class AnthropicAnswerEncoder:
         return self._message(blocks, answer.stop)
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         status, kind, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, message))
 
