@@ -320,7 +320,7 @@ async def _show(server: Server, output: Printer, question: str, model: str) -> i
             output.line((f"{name + ':':<10}", Tone.NAME), words, hang=10)
         # A first request loads modules, whose time would count against the API that is asked first.
         for api in APIS:
-            await Dialogue(api, MODEL, base, Nowhere()).hold("Hello")
+            await Dialogue(api, MODEL, base, NullPrinter()).hold("Hello")
         dialogues = [Dialogue(api, model, base, output) for api in APIS]
         for dialogue in dialogues:
             await dialogue.hold(question)
@@ -330,8 +330,8 @@ async def _show(server: Server, output: Printer, question: str, model: str) -> i
 
 
 @frozen
-class Nowhere:
-    """Shows nothing."""
+class NullPrinter:
+    """A printer that prints nothing."""
 
     def line(self, *parts: Part, hang: int = 0) -> None:
         """Print nothing."""

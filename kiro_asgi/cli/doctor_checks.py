@@ -358,7 +358,7 @@ async def state(settings: Settings) -> Finding | None:
             started = perf_counter()
             await _try_store(one, other)
             taken = perf_counter() - started
-            odd = [] if engine == "sqlite" else await _server_oddities(settings)
+            odd = [] if engine == "sqlite" else await _check_server(settings)
     except TimeoutError:
         words = f"{place}: what one gateway writes, another does not find within {_STATE_PATIENCE:g} s"
         return Finding(_STATE, Verdict.FAIL, words, _STATE_ADVICE[engine])
@@ -393,8 +393,8 @@ async def _try_store(one: Store, other: Store) -> None:
         await other.aclose()
 
 
-async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
-    """Oddities of a server, each with what to do about it."""
+async def _check_server(settings: Settings) -> list[tuple[str, str]]:
+    """Warnings about a server, each with its advice."""
     from kiro_asgi.state.valkey import ValkeyServer
 
     server = ValkeyServer(settings.state.url)
@@ -402,12 +402,12 @@ async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
         if server.is_cluster:  # has a clock and a policy for each of its servers
             return []
         (seconds, _), memory = await server.ask(lambda client: (client.time(), client.info("memory")))
-        return [*_odd(seconds - time(), memory)]
+        return [*_server_warnings(seconds - time(), memory)]
     finally:
         await server.aclose()
 
 
-def _odd(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _server_warnings(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if abs(ahead) > SKEW:
         yield (
             f"its clock is {span(ahead)} {'ahead of' if ahead > 0 else 'behind'} ours",

@@ -34,12 +34,12 @@ from kiro_asgi.cli.standalone import (
     MAX_PORT,
     Server,
     bind,
-    give_back_blocks,
-    give_up_after,
-    hold_little,
+    collect_after_load,
+    freeze_objects,
     import_extra,
-    keep_what_is_there,
-    tidy_up,
+    limit_send_time,
+    limit_unsent,
+    return_large_blocks,
 )
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
@@ -193,7 +193,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             bind(arguments.host, arguments.port),
         )
         sys.setswitchinterval(SWITCH)
-        give_back_blocks()
+        return_large_blocks()
         if several:
             work, reload, buried = process.work, process.reload, process.watch.forget
             return Workers(arguments.workers, process.listener, work, reload, buried).run(process.announce)
@@ -247,7 +247,7 @@ def simulated(settings: Settings, url: str, host: str) -> Settings:
     the next request works.  Clients need no key where none is configured and only this machine can connect.
     """
     there = simulated_at(keyed(settings, SIMULATOR_KEY), url)
-    return evolve(there, client=_open_here(settings.client, host))
+    return evolve(there, client=_with_local_access(settings.client, host))
 
 
 @frozen
@@ -319,8 +319,8 @@ class _Process:
 
     def __attrs_post_init__(self) -> None:
         self.base = _url(self.host, self.listener.getsockname()[1]) + self.server.root_path
-        give_up_after(self.listener, self.settings.limits.write_timeout + LINGER)
-        hold_little(self.listener)
+        limit_send_time(self.listener, self.settings.limits.write_timeout + LINGER)
+        limit_unsent(self.listener)
 
     async def serve_alone(self) -> None:
         """Serve, and obey this process's signals."""
@@ -363,7 +363,7 @@ class _Process:
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
-        yield "Client keys", _key_situation(self.settings.client, len(self.settings.keys))
+        yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
         yield "Services", ", ".join(each.name for each in set_up(self.settings))
 
     def _inspector(self) -> Iterator[tuple[str, str]]:
@@ -375,13 +375,13 @@ class _Process:
     async def _serve(
         self, gateway: Reloadable, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]
     ) -> None:
-        keep_what_is_there()
+        freeze_objects()
         shown = tuple(watch.start())
 
         async def serve(stopped: Callable[[], Awaitable[None]]) -> None:
             started(*shown)
             async with anyio.create_task_group() as group:
-                group.start_soon(tidy_up, gateway.is_busy)
+                group.start_soon(collect_after_load, gateway.is_busy)
                 await self.server.serve(gateway, self.listener, stopped)
                 group.cancel_scope.cancel()
 
@@ -415,7 +415,8 @@ class _SimulatedProcess(_Process):
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
-        yield "Client keys", _key_situation(_open_here(self.settings.client, self.host), len(self.settings.keys))
+        client = _with_local_access(self.settings.client, self.host)
+        yield "Client keys", _describe_keys(client, len(self.settings.keys))
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         if self.tapes is None:
             yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
@@ -423,7 +424,7 @@ class _SimulatedProcess(_Process):
             yield "Answers", f"those of {self.tapes.count} tapes, to the requests that are on them"
 
 
-def _key_situation(client: ClientSettings, named: int) -> str:
+def _describe_keys(client: ClientSettings, named: int) -> str:
     ways = []
     if count := len(client.api_keys) + named:
         ways.append(f"{count} configured, one of them is needed")
@@ -432,7 +433,7 @@ def _key_situation(client: ClientSettings, named: int) -> str:
     return "; ".join(ways) or "none needed, any text will do"
 
 
-def _open_here(client: ClientSettings, host: str) -> ClientSettings:
+def _with_local_access(client: ClientSettings, host: str) -> ClientSettings:
     """*client*; where nothing is set and only this machine can reach *host*, without keys."""
     return ClientSettings(allow_anonymous=True) if client == ClientSettings() and _is_loopback(host) else client
 

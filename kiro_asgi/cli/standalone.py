@@ -89,7 +89,7 @@ class Server:
             await anyio.sleep(LINGER / 4)
             _sever(port)
 
-        async def sever_at_the_end() -> None:
+        async def sever_on_cancel() -> None:
             try:
                 await anyio.sleep_forever()
             finally:
@@ -111,7 +111,7 @@ class Server:
         # being cancelled, which no cancel scope around it would survive.
         _accept_patiently(self.loop)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sever_at_the_end)
+            tasks.start_soon(sever_on_cancel)
             tasks.start_soon(run)
         if failure is not None:
             raise failure
@@ -134,7 +134,7 @@ class Server:
         config.bind = [f"fd://{listener.detach()}"]
         if self.loop == "asyncio":
             create_sockets = config.create_sockets
-            config.create_sockets = lambda: _patient(create_sockets())
+            config.create_sockets = lambda: _pausing(create_sockets())
         config.root_path = self.root_path
         config.backlog = BACKLOG
         config.graceful_timeout = self.graceful_timeout + LINGER
@@ -174,7 +174,7 @@ class _EndableCalls:
             call.cancel()
 
 
-class _Patient(socket.socket):
+class _PausingListener(socket.socket):
     """A listener that fails once and then seems idle for a while, where there is no descriptor for a connection.
 
     asyncio then stops accepting for a second.  But up to Python 3.12 it first goes on after a failure, as often as the
@@ -194,12 +194,12 @@ class _Patient(socket.socket):
             raise
 
 
-def _patient(sockets: Any) -> Any:
-    sockets.insecure_sockets[:] = [_Patient(fileno=sock.detach()) for sock in sockets.insecure_sockets]
+def _pausing(sockets: Any) -> Any:
+    sockets.insecure_sockets[:] = [_PausingListener(fileno=sock.detach()) for sock in sockets.insecure_sockets]
     return sockets
 
 
-class _Seldom(logging.Filter):
+class _OncePerSecond(logging.Filter):
     """Lets one record a second through, without its traceback."""
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class _Seldom(logging.Filter):
 def _accept_patiently(loop: str) -> None:
     """Log at most once a second, and in one line, that no connection can be accepted."""
     if loop == "trio":
-        logging.getLogger("trio.serve_listeners").addFilter(_Seldom())
+        logging.getLogger("trio.serve_listeners").addFilter(_OncePerSecond())
     else:
         asyncio.get_running_loop().set_exception_handler(_report)
 
@@ -279,7 +279,7 @@ def _sever(port: int) -> None:
                 sock.detach()
 
 
-def give_up_after(listener: socket.socket, seconds: float) -> None:
+def limit_send_time(listener: socket.socket, seconds: float) -> None:
     """Let the system break off a connection whose peer has read nothing for so long, where it can (Linux).
 
     This ends the connection of a client that the application has dropped: servers first wait until all is sent.
@@ -289,7 +289,7 @@ def give_up_after(listener: socket.socket, seconds: float) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, option, ceil(seconds * 1000))
 
 
-def hold_little(listener: socket.socket) -> None:
+def limit_unsent(listener: socket.socket) -> None:
     """Let the system hold only `UNSENT` bytes for a client that does not read, where it can (Linux, macOS).
 
     By default it holds megabytes for each connection, also for many clients that never read.
@@ -334,7 +334,7 @@ def _c_library(function: str, *arguments: int) -> None:
             getattr(ctypes.CDLL(None), function)(*arguments)
 
 
-def give_back_blocks() -> None:
+def return_large_blocks() -> None:
     """Have large blocks of memory given back to the system when they are free, where the C library is glibc.
 
     By default it keeps blocks up to the size of the largest that was ever freed, at most 32 MiB: after a few large
@@ -344,7 +344,7 @@ def give_back_blocks() -> None:
     _c_library("mallopt", _M_TRIM_THRESHOLD, 2 * _LARGE_BLOCK)
 
 
-def keep_what_is_there() -> None:
+def freeze_objects() -> None:
     """Exclude the objects that exist now from garbage collection, and collect all others less often.
 
     70,000 objects stay to the end, and to scan them takes 20 to 50 ms each time; so it does for the objects of 500
@@ -356,7 +356,7 @@ def keep_what_is_there() -> None:
     gc.set_threshold(young, middle, _FULL_PASS)
 
 
-async def tidy_up(is_busy: Callable[[], bool], *, every: float = 1.0) -> None:
+async def collect_after_load(is_busy: Callable[[], bool], *, every: float = 1.0) -> None:
     """Collect garbage and give back free memory after each busy time, until this is cancelled.
 
     Then there is little to scan.  By default the C library gives back only what is free at the end of its memory: after

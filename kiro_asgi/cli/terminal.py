@@ -186,14 +186,14 @@ class Spinner:
             yield
             return
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._turn_round, words)
+            tasks.start_soon(self._animate, words)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
                 self.clear()
 
-    async def _turn_round(self, words: str) -> None:
+    async def _animate(self, words: str) -> None:
         started = monotonic()
         while True:
             self.show(f"{words}, {monotonic() - started:.0f} s")

@@ -152,9 +152,9 @@ class Workers:
             self._workers[pid] = _Worker(pid, number, ours)
         else:
             ours.close()
-            self._be_worker(theirs, number)
+            self._run_worker(theirs, number)
 
-    def _be_worker(self, channel: socket.socket, number: int) -> NoReturn:
+    def _run_worker(self, channel: socket.socket, number: int) -> NoReturn:
         """Work, and end this process with ``os._exit``: the cleanup of the first process must not run here."""
         status = 1
         try:

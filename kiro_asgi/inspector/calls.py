@@ -264,7 +264,7 @@ class RecentCalls(ByteObserver):
             if (kept := self._by_id.get(call.request_id)) is not None:
                 kept.received.add(at - call.started, len(data))
                 kept.state = State.STREAMING
-                self._went_on(kept, at)
+                self._progressed(kept, at)
 
     def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
         """Note that some of it was sent."""
@@ -277,7 +277,7 @@ class RecentCalls(ByteObserver):
                     kept.beats.append(moment)
                 kept.sent.add(moment, len(data))
                 kept.blocked += blocked
-                self._went_on(kept, at)
+                self._progressed(kept, at)
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """Note how it ended."""
@@ -337,7 +337,7 @@ class RecentCalls(ByteObserver):
             kept.append(each.number)
         return self._number + 1, tuple(kept)
 
-    def _went_on(self, kept: RecordedCall, at: float) -> None:
+    def _progressed(self, kept: RecordedCall, at: float) -> None:
         if at - kept.seen >= _REFRESH:
             self._changed(kept, at)
 

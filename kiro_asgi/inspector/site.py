@@ -123,7 +123,7 @@ _API: Final = "api/"
 _VIEWERS: Final = 8
 """Pages that may follow changes at the same time."""
 
-_LOOK_EVERY: Final = 0.1
+_POLL: Final = 0.1
 """Seconds between two looks at what has changed."""
 
 _BATCH: Final = 100
@@ -351,14 +351,14 @@ class Inspector:
         if self._sources.usage is None:
             await _respond_json(send, {"kept": False})
             return
-        first, last, parts = self._wanted(scope)
+        first, last, parts = self._usage_query(scope)
         found = await self._totals(first, last, parts)
         content = {"kept": True, "first": first, "last": last, "by": parts, "cut": len(found) > _MOST_TOTALS}
         await _respond_json(send, {**content, "totals": [total.named(parts) for total in found[-_MOST_TOTALS:]]})
 
     async def _usage_table(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The same for spreadsheets."""
-        first, last, parts = self._wanted(scope)
+        first, last, parts = self._usage_query(scope)
         text = as_csv(await self._totals(first, last, parts), parts)
         name = f'attachment; filename="usage-{first}-{last}.csv"'.encode()
         headers = ((b"content-type", b"text/csv; charset=utf-8"), (b"content-disposition", name))
@@ -373,7 +373,7 @@ class Inspector:
         except KiroAsgiError as error:
             raise _Refused(503, f"the usage cannot be read now: {error.code}") from error
 
-    def _wanted(self, scope: Scope) -> tuple[str, str, tuple[str, ...]]:
+    def _usage_query(self, scope: Scope) -> tuple[str, str, tuple[str, ...]]:
         """The first day, the last, and what to group by."""
         query = _query(scope)
         parts = tuple(query.get("by", "day,key,upstream,model").split(","))
@@ -417,17 +417,17 @@ class Inspector:
             changes = self.calls.changes(seen, _BATCH)
             seen = changes.latest
             if changes.calls or fresh:
-                if not await _taken(send, self._message(changes, fresh)):
+                if not await _send_in_time(send, self._message(changes, fresh)):
                     return
                 quiet, fresh = 0.0, False
             elif quiet >= _QUIET:
-                if not await _taken(send, b": \n\n"):
+                if not await _send_in_time(send, b": \n\n"):
                     return
                 quiet = 0.0
             else:
-                quiet += _LOOK_EVERY
-            await anyio.sleep(0 if len(changes.calls) == _BATCH else _LOOK_EVERY)
-        await _taken(send, b"", last=True)
+                quiet += _POLL
+            await anyio.sleep(0 if len(changes.calls) == _BATCH else _POLL)
+        await _send_in_time(send, b"", last=True)
 
     @property
     def _numbering(self) -> str:
@@ -590,7 +590,7 @@ async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:
     work.cancel()
 
 
-async def _taken(send: Send, data: bytes, *, last: bool = False) -> bool:
+async def _send_in_time(send: Send, data: bytes, *, last: bool = False) -> bool:
     """Send *data*; whether the viewer took it in time."""
     with anyio.move_on_after(_PATIENCE) as patience:
         try:

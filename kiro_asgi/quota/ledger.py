@@ -43,7 +43,7 @@ _MOST_ROWS: Final = 10_000
 _WRITE_EVERY: Final = 5.0
 """Seconds between two writes: how much usage is lost where a process is killed."""
 
-_LOOK_EVERY: Final = 0.25
+_POLL: Final = 0.25
 """Seconds between two checks whether the interpreter ends, which waits for this thread."""
 
 _PARTING: Final = 2.0
@@ -120,12 +120,12 @@ class UsageWriter:
     def _run(self) -> None:
         """Write until nothing waits, or nothing more can be written and the process ends."""
         try:
-            self._write_on()
+            self._write_until_done()
         except BaseException:  # a bug of ours must not make close() wait for ever
             self._thread.end()
             raise
 
-    def _write_on(self) -> None:
+    def _write_until_done(self) -> None:
         parting: float | None = None
         while True:
             if parting is None and self._ends_soon():
@@ -144,7 +144,7 @@ class UsageWriter:
         """Wait until it is time to write; whether the writer or the process is about to end."""
         until = monotonic() + _WRITE_EVERY
         while monotonic() < until:
-            if self._closing.wait(_LOOK_EVERY) or not threading.main_thread().is_alive():
+            if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
                 return True
         return False
 

@@ -209,9 +209,9 @@ def derive(
             internals=Internals(
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
                 fetcher=lambda settings: TapeFiles.of(tape, loop.time),
-                calibration=_Recorded.of(tape),
+                calibration=_RecordedEstimates.of(tape),
                 pipeline=log.pipeline,
-                offload=_AtOnce(),
+                offload=_InLoop(),
                 dates=source.date,
                 context_windows=dict(_windows(tape)),
             ),
@@ -263,10 +263,10 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
     settings = Settings.from_mapping(nested)
     known = tape.head.members.get("upstreams")
     names = {*(known if isinstance(known, list | tuple) else ()), *(line.text("upstream") for line in tape.of("plan"))}
-    return evolve(settings, **dict(_keyed(settings, names)))
+    return evolve(settings, **dict(_with_placeholder_keys(settings, names)))
 
 
-def _keyed(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
+def _with_placeholder_keys(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
     """The upstreams that were configured, or used, each with a placeholder for its key."""
     for name, _ in manifests_in(type(settings)):
         value = getattr(settings, name)
@@ -282,14 +282,14 @@ def _windows(tape: Tape) -> Iterator[tuple[tuple[str, str], int]]:
             yield (line.text("upstream"), line.text("model")), window
 
 
-class _AtOnce(Offload):
+class _InLoop(Offload):
     """Works in the event loop: a thread would take real time, in which none of the tape's passes."""
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         return work()
 
 
-class _Recorded(Calibration):
+class _RecordedEstimates(Calibration):
     """The estimates that were recorded, since the answers from which they were learnt are not on the tape."""
 
     def __init__(self, plans: Iterable[Line]) -> None:
@@ -297,7 +297,7 @@ class _Recorded(Calibration):
         self._recorded = {line.text("model"): line for line in plans}
 
     @classmethod
-    def of(cls, tape: Tape) -> _Recorded:
+    def of(cls, tape: Tape) -> _RecordedEstimates:
         return cls(tape.of("plan"))
 
     def tokens(self, model: str, estimated: float) -> int:

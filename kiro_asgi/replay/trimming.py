@@ -72,13 +72,13 @@ def replayed(tape: Tape) -> Tape:
     if tape.cut:
         return tape
     replay = derive(tape)
-    kept = [*_asking(tape, replay)]
+    kept = [*_with_requests(tape, replay)]
     made = [Line("client.bytes", step.t, {}, step.value) for step in replay.steps if step.kind == "send"]
     end = next((place for place, line in enumerate(kept) if line.kind == "end"), len(kept))
     return Tape((*kept[:end], *made, *kept[end:]))
 
 
-def _asking(tape: Tape, replay: Replay) -> Iterator[Line]:
+def _with_requests(tape: Tape, replay: Replay) -> Iterator[Line]:
     """The lines without those to the client, and with the requests that services are sent now."""
     asked = iter(replay.asked)
     for line in tape.lines:

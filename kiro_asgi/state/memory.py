@@ -212,7 +212,7 @@ class MemoryStore:
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it."""
         with self._guard:
-            value = self._living(key)
+            value = self._unexpired(key)
             if value is not None:
                 self._kept.use(key)
             return value
@@ -226,7 +226,7 @@ class MemoryStore:
     async def take(self, key: str) -> bytes | None:
         """Return the value, and forget it."""
         with self._guard:
-            value = self._living(key)
+            value = self._unexpired(key)
             self._kept.remove(key)
             return value
 
@@ -242,7 +242,7 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Close nothing: there are no files or connections."""
 
-    def _living(self, key: str) -> bytes | None:
+    def _unexpired(self, key: str) -> bytes | None:
         entry = self._kept.get(key)
         if entry is not None and entry.expires_at <= self._clock():
             self._kept.remove(key)

@@ -40,7 +40,7 @@ class WriterThread:
     _what: str
     """Name of the content, in messages and in the thread's name."""
 
-    _is_there: bool = field(init=False, default=False)
+    _is_running: bool = field(init=False, default=False)
     _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -48,19 +48,19 @@ class WriterThread:
 
     def start(self) -> None:
         """Start the thread, unless it is running."""
-        if self._is_there:
+        if self._is_running:
             return
         try:
             threading.Thread(target=self._run, name=f"kiro-asgi {self._what}").start()
         except RuntimeError as error:  # a machine may have no threads left; the next change tries again
             _log.warning("%s cannot be written now: %s", self._what, error)
             return
-        self._is_there = True
+        self._is_running = True
         self._idle.clear()
 
     def end(self) -> None:
         """Note that the thread ends; it has to call this itself."""
-        self._is_there = False
+        self._is_running = False
         self._idle.set()
 
     def wait(self, seconds: float | None = None) -> bool:
