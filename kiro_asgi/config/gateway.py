@@ -285,7 +285,7 @@ class LimitSettings:
 
     answer_bytes: int = setting(ANSWER_BYTES, Bounds(1, 2**40))
     """Room for what has to be kept of one answer, in bytes of memory: all of a collected one, of one of the Responses
-    API and of one with ``stream.synthetic``, else calls that have not ended and what waits behind them.  Beyond it the
+    API and of one with ``stream.synthetic``, else calls that have not ended and what waits for them.  Beyond it the
     answer ends with the error ``answer_too_large``.  A longer one would not fit into the next request anyway."""
 
 

@@ -206,10 +206,10 @@ def _look_up(root: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
 def _merged(parts: Sequence[Any], root: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in map(_mapping, parts):
-        whole = _look_up(root, part["$ref"]) if isinstance(part.get("$ref"), str) else part
-        properties = {**_mapping(merged.get("properties")), **_mapping(whole.get("properties"))}
-        required = [*_sequence(merged.get("required")), *_sequence(whole.get("required"))]
-        merged |= whole
+        resolved = _look_up(root, part["$ref"]) if isinstance(part.get("$ref"), str) else part
+        properties = {**_mapping(merged.get("properties")), **_mapping(resolved.get("properties"))}
+        required = [*_sequence(merged.get("required")), *_sequence(resolved.get("required"))]
+        merged |= resolved
         merged |= {"properties": properties, "required": required} if properties else {}
     return merged
 

@@ -344,7 +344,7 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     waits: list[Step] = []
     breaks: list[Step] = []
     for step in script:
-        for piece in _whole(step):
+        for piece in _all_pieces(step):
             answer.add(piece)
         if isinstance(step, BREAKS):
             breaks.append(step)
@@ -360,7 +360,7 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     return (*_pauses(waits), head, RawBytes(body.data[: len(body.data) // 2]), *ending)
 
 
-def _whole(step: Step) -> Iterator[Piece]:
+def _all_pieces(step: Step) -> Iterator[Piece]:
     if isinstance(step, Repeat):
         for piece in pieces_of(step.frame) or ():
             yield Words(piece.text * step.times) if isinstance(piece, Words) else piece

@@ -283,11 +283,11 @@ def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest = []
         rest.append(left)
     last = b"".join(rest)
-    if _is_whole(last):  # written by an editor that ends files without a line break
+    if _is_complete(last):  # written by an editor that ends files without a line break
         yield last
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_complete(line: bytes) -> bool:
     try:
         loads(line)
     except JsonError:

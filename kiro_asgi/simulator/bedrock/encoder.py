@@ -266,7 +266,7 @@ class ConverseAnswerEncoder:
             if isinstance(block.first, Searched):
                 cites = _citations(block.first)
             else:
-                content += _whole(block, cites)
+                content += _content_of(block, cites)
         stop = answer.stop or AnswerEnd("END_TURN")
         message = {"role": "assistant", "content": content}
         reason = STOPS.get(stop.reason, stop.reason)
@@ -340,7 +340,7 @@ class ConverseAnswerEncoder:
         return _frame("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
 
 
-def _whole(block: AnswerBlock, cites: list[Json]) -> Iterator[Json]:
+def _content_of(block: AnswerBlock, cites: list[Json]) -> Iterator[Json]:
     """*block* as blocks of a message; *cites* are what its text rests on."""
     match block.first:
         case Words() if cites:

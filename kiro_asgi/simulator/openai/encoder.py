@@ -154,7 +154,9 @@ class OpenAIAnswerEncoder:
         """A ``chat.completion``."""
         texts = [block.text for block in answer.blocks if isinstance(block.first, Words)]
         thoughts = [block.text for block in answer.blocks if isinstance(block.first, Thought)]
-        calls = [_whole_call(block.first, block.text) for block in answer.blocks if isinstance(block.first, CallPart)]
+        calls = [
+            _complete_call(block.first, block.text) for block in answer.blocks if isinstance(block.first, CallPart)
+        ]
         cites = [block.first for block in answer.blocks if isinstance(block.first, Searched)]
         stop = "" if answer.stop is None else answer.stop.reason
         message: Json = {"role": "assistant", "content": "".join(texts) if texts else None, "refusal": None}
@@ -233,7 +235,7 @@ def _words(text: str) -> int:
     return len(text.split())
 
 
-def _whole_call(call: CallPart, arguments: str) -> Json:
+def _complete_call(call: CallPart, arguments: str) -> Json:
     return {"id": _own(call.call_id), "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
