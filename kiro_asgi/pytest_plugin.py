@@ -96,7 +96,7 @@ class TapeItem(pytest.Item):
 def _explained(path: Path, replay: Replay, difference: Difference) -> Iterator[str]:
     yield "what the client would be sent " + "\n".join(difference.explain())
     if replay.missing:
-        yield f"{replay.missing} answers that the gateway asked for are not on the tape"
+        yield f"{replay.missing} requests have no answer on the tape"
     yield f"kiro-asgi replay {shlex.quote(str(path))} --stage all shows how each byte came about"
 
 

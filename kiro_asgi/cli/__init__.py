@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; *argv* without the program's name.
 
     Returns:
-        0 when it went well, 1 when something is wrong with the settings or the surroundings, 130 after Ctrl-C.  A wrong
-        command line exits with 2, as argparse does.
+        0 on success, 1 when something is wrong with the settings or the environment, 130 after Ctrl-C.  A wrong command
+        line exits with 2, as argparse does.
     """
     arguments = _parser().parse_args(argv)
     config = getattr(arguments, "config", None)  # an option of most commands, see `serve.add_config`
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for error in _members(group):
             print_error(printer_on(sys.stderr, os.environ), error)
     except* BrokenPipeError:
-        discard_output()  # whoever reads it has seen enough
+        discard_output()  # the reader has closed the pipe, as `head` does
     except* KeyboardInterrupt:
         status = INTERRUPTED
     return status

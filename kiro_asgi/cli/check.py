@@ -1,4 +1,4 @@
-"""Check the settings and show what they come to; secrets are masked.
+"""Check the settings, and show those in effect; secrets are masked.
 
 The exit status is 1 when the gateway would refuse to start.
 """
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def examine(environ: Mapping[str, str]) -> Report:
-    """Read the settings as the gateway does, and make what it is made of as far as that goes without a network."""
+    """Read the settings as the gateway does, and build its parts as far as that needs no network."""
     reading = read_environment(Settings, environ)
     problems = problems_of(reading)
     if reading.problems:
@@ -67,7 +67,7 @@ def examine(environ: Mapping[str, str]) -> Report:
 
 
 def _print(report: Report, output: Printer, hidden: Collection[str]) -> None:
-    """The settings, but for those whose source is *hidden*, and what they come to."""
+    """Print the settings, without those whose source is *hidden*, and whether the gateway would start."""
     shown = [row for row in report.settings if row["source"] not in hidden]
     _print_settings(output, shown)
     if left := len(report.settings) - len(shown):

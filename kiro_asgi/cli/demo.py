@@ -65,7 +65,7 @@ Piece = tuple[PieceKind, str | None]
 
 @frozen
 class Api:
-    """One way to ask the same question: how to ask, to read an answer, to return a tool's result."""
+    """One client API: how to ask a question, read an answer and return a tool's result."""
 
     title: str
     path: str
@@ -248,21 +248,21 @@ TONES: Final[Mapping[PieceKind, Tone]] = {
     PieceKind.END: Tone.GOOD,
     PieceKind.ERROR: Tone.BAD,
 }
-"""The kinds that have a line of their own; arguments stand behind their call."""
+"""The kinds that have a line of their own; arguments follow their call."""
 
 HANG: Final = 21
 """Columns before the text of a part: when it began, and its kind."""
 
 TITLES: Final = max(len(api.title) for api in APIS)
 UNNAMED: Final[Mapping[str, str]] = {"message": "chunk"}
-"""Names of events that have none, as their API calls them."""
+"""Names for events without one, as their API calls them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--loop", choices=LOOPS, default="asyncio", help="event loop (default: %(default)s)")
     parser.add_argument("--question", default=QUESTION, help="what to ask; a marker word changes the answer")
-    parser.add_argument("--model", default=MODEL, help="whom; UPSTREAM/MODEL names another upstream's")
+    parser.add_argument("--model", default=MODEL, help="model to ask; UPSTREAM/MODEL names another upstream's")
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -318,9 +318,9 @@ async def _show(server: Server, output: Printer, question: str, model: str) -> i
         }
         for name, words in facts.items():
             output.line((f"{name + ':':<10}", Tone.NAME), words, hang=10)
-        # What is loaded at a first request would count against the API that is asked first.
+        # A first request loads modules, whose time would count against the API that is asked first.
         for api in APIS:
-            await Dialogue(api, MODEL, base, Nowhere()).hold("Hello")
+            await Dialogue(api, MODEL, base, NullPrinter()).hold("Hello")
         dialogues = [Dialogue(api, model, base, output) for api in APIS]
         for dialogue in dialogues:
             await dialogue.hold(question)
@@ -330,16 +330,16 @@ async def _show(server: Server, output: Printer, question: str, model: str) -> i
 
 
 @frozen
-class Nowhere:
-    """Shows nothing."""
+class NullPrinter:
+    """A printer that prints nothing."""
 
     def line(self, *parts: Part, hang: int = 0) -> None:
-        """Leave it out."""
+        """Print nothing."""
 
 
 @define
 class Dialogue:
-    """A question and its answer in one API, with what the tool says where it is called."""
+    """A question and its answer in one API, with the tool's result where it is called."""
 
     api: Api
     _model: str
@@ -367,7 +367,7 @@ class Dialogue:
         self.answered = PieceKind.END in answer and PieceKind.ERROR not in answer
 
     async def _ask(self, request: Mapping[str, Any]) -> tuple[Answer, int]:
-        """The answer, and how many calls are in it."""
+        """The answer, and the number of calls in it."""
         screen = AnswerScreen(self.api, self._output)
         headers = {"content-type": "application/json", **self.api.headers}
         await post(self._base + self.api.path, headers, json.dumps(request).encode(), screen.take)
@@ -388,12 +388,12 @@ class AnswerPart:
 
     pieces: list[str] = field(factory=list)
     events: Counter[str] = field(factory=Counter)
-    """How many events of which name brought it."""
+    """Numbers of its events by name."""
 
 
 @define
 class AnswerScreen:
-    """Prints an answer as it comes in: a line for each part, as soon as that is whole."""
+    """Prints an answer as it comes in: a line for each part, as soon as that is complete."""
 
     _api: Api
     _output: Printer
@@ -429,7 +429,7 @@ class AnswerScreen:
 
     def _read(self, data: Mapping[str, Any], event: str) -> None:
         if error := _error_in(data):
-            if PieceKind.ERROR not in self.answer:  # one API tells of it twice
+            if PieceKind.ERROR not in self.answer:  # one API reports it twice
                 self._put(PieceKind.ERROR, error, event)
             return
         for kind, text in self._api.read(data):

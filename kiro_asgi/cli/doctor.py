@@ -1,6 +1,6 @@
-"""Check the whole chain from the settings to an answer, and say what to do about what is broken.
+"""Check the whole chain from the settings to an answer, and show what to do about what is broken.
 
-The exit status is 1 when anything fails.  One small question is asked of each upstream unless --no-request is given.
+The exit status is 1 when anything fails.  Each upstream is asked one small question unless --no-request is given.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from kiro_asgi.wire.json import objects_of, text_of
 
 _RESTING: Final = "resting"
 _GATEWAY_PATIENCE: Final = 5.0
-"""Seconds for the question."""
+"""Seconds for the answer of a running gateway."""
 
 
 async def resting(url: str, settings: Settings) -> Finding:
     """Ask the gateway at the base *url* which credentials rest, with the first of its keys in *settings*."""
     keys = settings.client.api_keys[:1]
-    advice = "see that client.api_keys are the gateway's own"
-    if settings.keys and not keys:  # the settings have no more than their hashes
-        advice = "keys with names cannot be shown by their hashes; give this command one as client.api_keys"
+    advice = "check that client.api_keys are the gateway's own"
+    if settings.keys and not keys:  # the settings have only their hashes
+        advice = "the settings have only hashes of keys; set client.api_keys to one of the keys for this command"
     headers = [(b"authorization", f"Bearer {key}".encode()) for key in keys]
     transport = new_transport(settings, proxy="")
     try:
@@ -59,16 +59,16 @@ async def resting(url: str, settings: Settings) -> Finding:
         answer = await fetch_whole(transport, request, patience=_GATEWAY_PATIENCE)
     except KiroAsgiError as error:
         found = failed(_RESTING, error)
-        return Finding(_RESTING, Verdict.FAIL, found.detail, f"see that a gateway runs at {url}")
+        return Finding(_RESTING, Verdict.FAIL, found.detail, f"check that a gateway runs at {url}")
     finally:
         await transport.aclose()
     report = report_of(answer.body)
     if "resting" not in report:
-        return Finding(_RESTING, Verdict.WARN, "the gateway does not say", advice)
+        return Finding(_RESTING, Verdict.WARN, "the gateway does not show which credentials rest", advice)
     rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))
     limited = list(_describe(objects_of(report.get("at_limit")), "at its limit of {limit}, room in {left}"))
     if rests:
-        advice = "the service is not asked with them meanwhile; what it said is in the gateway's log"
+        advice = "they are not used until then; the gateway's log has the service's message"
         return Finding(_RESTING, Verdict.WARN, "; ".join((*rests, *limited)), advice)
     return Finding(_RESTING, Verdict.OK, "; ".join(("no credential rests", *limited)))
 
@@ -77,8 +77,8 @@ def _describe(credentials: Iterable[Mapping[str, Any]], words: str) -> Iterator[
     for each in credentials:
         seconds = each.get("seconds")
         left = span(seconds) if type(seconds) is int else "a while"
-        said = words.format(reason=clean(text_of(each, "reason")), limit=clean(text_of(each, "limit")), left=left)
-        yield f"{clean(text_of(each, 'credential'))}: {said}"
+        state = words.format(reason=clean(text_of(each, "reason")), limit=clean(text_of(each, "limit")), left=left)
+        yield f"{clean(text_of(each, 'credential'))}: {state}"
 
 
 TONES: Final[Mapping[Verdict, Tone]] = {
@@ -86,7 +86,7 @@ TONES: Final[Mapping[Verdict, Tone]] = {
     Verdict.WARN: Tone.WARNING,
     Verdict.FAIL: Tone.BAD,
 }
-SUMMARIES: Final[Mapping[Verdict, str]] = {Verdict.FAIL: "Broken: ", Verdict.WARN: "To be looked at: "}
+SUMMARIES: Final[Mapping[Verdict, str]] = {Verdict.FAIL: "Broken: ", Verdict.WARN: "Warnings: "}
 WIDTH: Final = 18
 """Columns of the longest name of a well-known upstream's finding, and a space."""
 
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the findings; 1 if one of them is a failure."""
-    logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what is worth a word is a finding
+    logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # the findings report what matters
     found: list[Finding] = []
     output, spinner = printer_on(sys.stdout, environ), Spinner.on(sys.stderr, environ)
 
@@ -131,7 +131,7 @@ def _print(output: Printer, finding: Finding) -> None:
 
 
 def _summarise(output: Printer, found: Sequence[Finding]) -> None:
-    """Say at the end, where a reader looks first, how it went."""
+    """Print the result at the end, where a reader looks first."""
     names = {verdict: [it.name for it in found if it.verdict is verdict] for verdict in Verdict}
     output.line()
     for verdict, words in SUMMARIES.items():
@@ -151,7 +151,7 @@ def _row(finding: Finding) -> dict[str, str]:
 
 
 def _report_masked(secrets: Secrets, report: Callable[[Finding], None], finding: Finding) -> None:
-    """Report a finding, with secrets masked that a message has quoted."""
+    """Report a finding; secrets that a message quotes are masked."""
     report(evolve(finding, detail=secrets.hide(finding.detail), advice=secrets.hide(finding.advice)))
 
 
@@ -197,7 +197,7 @@ def _examine(
 
 
 def _with_usable_state(settings: Settings) -> Settings:
-    """*settings*; in memory where they name no store that can be used, whose reason is among the findings."""
+    """*settings*; with state in memory where their store cannot be used, which is among the findings."""
     try:
         new_store(settings, Clocks())
     except ConfigError:
@@ -206,10 +206,10 @@ def _with_usable_state(settings: Settings) -> Settings:
 
 
 class Examination(Protocol):
-    """Looks at one upstream for ``kiro-asgi doctor``."""
+    """Checks one upstream for ``kiro-asgi doctor``."""
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
-        """Go along its chain, and stop where it breaks.
+        """Check link by link, and stop where the chain breaks.
 
         Args:
             refresh: Renew a token that is still good.
@@ -220,14 +220,14 @@ class Examination(Protocol):
 
 @define
 class DirectExamination:
-    """Checks one upstream that is asked with keys, link by link, and stops where the chain breaks."""
+    """Checks one upstream with API keys, link by link, and stops where the chain breaks."""
 
     _settings: Settings
     _configured: Configured[Any]
     _environ: Mapping[str, str]
     _put: Callable[[Finding], None]
     _held: list[Credentials]
-    """Gets the credentials that are used, so that their tokens are masked in findings."""
+    """Collects the credentials that are used, so that their tokens are masked in findings."""
 
     _upstream: Upstream = field(init=False)
     _keys: Keys = field(init=False)
@@ -235,12 +235,12 @@ class DirectExamination:
 
     def __attrs_post_init__(self) -> None:
         setup = self._configured.make()
-        assert isinstance(setup.access, Keys), "whoever is not asked with keys is examined by somebody else"
+        assert isinstance(setup.access, Keys), "an upstream without keys has an examination of its own"
         self._upstream, self._keys = setup.upstream, setup.access
         self._first_patience = setup.answer_options.first_event_timeout
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
-        """Put a finding for each link; ask a model if *ask*.  There is nothing that could be renewed."""
+        """Put a finding for each link; ask a model if *ask*.  Keys are not renewed, so *refresh* has no effect."""
         key = await self._key()
         self._put(key)
         if key.verdict is Verdict.FAIL:
@@ -258,7 +258,7 @@ class DirectExamination:
         return f"{self._configured.name} {name}"
 
     async def _key(self) -> Finding:
-        """Which keys there are, and what is to be said about what is asked with."""
+        """The keys, and what the upstream itself reports about them."""
         found = doctor_checks.keys(self._called("key"), self._keys)
         if self._keys.examine is None:
             return found

@@ -1,4 +1,4 @@
-"""What ``kiro-asgi doctor`` checks, and its findings: settings, keys, proxies, a host, clocks, the state, a service."""
+"""Checks of ``kiro-asgi doctor``, and its findings: settings, keys, proxies, a host, clocks, the state, a service."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Advice:
     by_class: Mapping[type[KiroAsgiError], str]
     """Class of an error to the same; the nearest class counts."""
 
-    def besides(self, by_code: Mapping[str, str], by_class: Mapping[type[KiroAsgiError], str]) -> Advice:
-        """Return the same with entries added, or replaced."""
+    def with_entries(self, by_code: Mapping[str, str], by_class: Mapping[type[KiroAsgiError], str]) -> Advice:
+        """The same with entries added, or replaced."""
         return Advice({**self.by_code, **by_code}, {**self.by_class, **by_class})
 
     def about(self, error: KiroAsgiError) -> str:
@@ -87,13 +87,13 @@ GENERAL: Final = Advice(
     {
         "credentials.login": "",  # the message says so
         "credentials.foreign": "look for a proxy or a captive portal that answers for the sign-in service",
-        "credentials.slow": "ask again in a minute; the sign-in service takes its time",
+        "credentials.slow": "try again in a minute; the sign-in service is slow",
         "credentials.locked": "another process holds the lock; see what it is doing",
     },
     {
-        errors.UpstreamSuspended: "only the account's owner can change that, with the service's support; do not go on",
-        errors.UpstreamSuspicious: "leave the account alone for some hours; to go on asking makes it a suspension",
-        errors.UpstreamDenied: "see that the account has this feature, and that the profile is its own",
+        errors.UpstreamSuspended: "send no more requests with this account; its owner must ask the service's support",
+        errors.UpstreamSuspicious: "leave this account unused for some hours; more requests may get it suspended",
+        errors.UpstreamDenied: "check that the account has this feature, and that the profile is its own",
         errors.UpstreamQuotaSpent: "wait for the reset, or change the plan",
         errors.UpstreamThrottled: "wait a minute or two",
         errors.UpstreamOverloaded: "try later, or another model",
@@ -106,17 +106,17 @@ GENERAL: Final = Advice(
 
 
 def with_key(path: str) -> Advice:
-    """For an upstream that is asked with a key, whose settings stand at *path*."""
-    return GENERAL.besides(
+    """Advice for an upstream with an API key, whose settings are at *path*."""
+    return GENERAL.with_entries(
         {},
         {
-            errors.UpstreamTokenInvalid: f"see that {path}.api_key is right, and that it is a key of this service",
-            errors.UpstreamDenied: "see what the key may do, and that the service is to be had where you are",
+            errors.UpstreamTokenInvalid: f"check that {path}.api_key is right, and that it is a key of this service",
+            errors.UpstreamDenied: "check what the key may do, and that the service is available in your country",
             errors.UpstreamQuotaSpent: (
-                f"see the account's plan and what is left of it, or set {path}.fallback_api_keys"
+                f"check the account's plan and what is left of it, or set {path}.fallback_api_keys"
             ),
-            errors.NotTheUpstream: f"see what {path}.endpoint names; something else answers there",
-            errors.UpstreamRejected: f"see what {path}.endpoint names; the service finds fault with the request",
+            errors.NotTheUpstream: f"check {path}.endpoint; something else answers there",
+            errors.UpstreamRejected: f"check {path}.endpoint; the service refuses the request as invalid",
         },
     )
 
@@ -129,7 +129,7 @@ def failed(name: str, error: KiroAsgiError, advice: Advice = GENERAL) -> Finding
 
 
 def masked(arn: str) -> str:
-    """*arn* with nothing but the ends of its account and of its id: enough to tell two apart."""
+    """*arn* with only the ends of its account and of its id, enough to distinguish two."""
     *fields, account, resource = arn.split(":", 5) if arn.count(":") >= 5 else ("", "", arn)
     kind, slash, name = resource.rpartition("/")
     return ":".join(filter(None, (*fields, _end(account), f"{kind}{slash}{_end(name)}")))
@@ -159,7 +159,7 @@ PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def settings(reading: SettingsReading, problems: Collection[str]) -> Iterator[Finding]:
-    """Where the settings come from; one failure for each reason why no gateway would start with them."""
+    """The sources of the settings, or one failure for each reason why no gateway would start with them."""
     for problem in problems:
         variables = ", ".join(variables_in(problem))
         advice = f"in the environment: {variables}" if variables else "correct it"
@@ -183,18 +183,18 @@ def proxies(environ: Mapping[str, str]) -> Finding:
         return Finding("proxy", Verdict.OK, "no proxy in the environment; connections are direct")
     detail = f"{', '.join(sorted(found))} in the environment not used; connections are direct"
     return Finding(
-        "proxy", Verdict.WARN, detail, "see that this machine may connect directly, or set the upstream's proxy"
+        "proxy", Verdict.WARN, detail, "check that this machine may connect directly, or set the upstream's proxy"
     )
 
 
 def proxied(name: str, setting: str, proxy: str) -> Finding:
-    """Our own proxy, which stands in *setting*."""
+    """The gateway's own proxy, which is set by *setting*."""
     place = proxy.rpartition("@")[2].rpartition("/")[2]
-    return Finding(name, Verdict.OK, f"{setting}: connections go through {place}, and are not looked at")
+    return Finding(name, Verdict.OK, f"{setting}: connections go through {place}, and are not checked")
 
 
 def keys(name: str, given: Keys) -> Finding:
-    """Which keys there are for an upstream."""
+    """The keys of an upstream."""
     found = [setting for setting, key in given.named if key]
     if not found:
         return Finding(name, Verdict.OK, f"none; {given.without}")
@@ -203,23 +203,23 @@ def keys(name: str, given: Keys) -> Finding:
 
 
 SOON: Final = 14 * 86_400.0
-"""Seconds before the end of a certificate at which that is worth a word."""
+"""Seconds before the end of a certificate at which that is a warning."""
 
 SKEW: Final = 60.0
 """Seconds that clocks may differ by; well below the margin at which tokens are renewed."""
 
 CA_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 STEPS: Final[Mapping[str, str]] = {
-    "DNS": "see that the host's name is right, and that this machine can resolve names",
-    "TCP": "see that a firewall lets this machine connect; proxies of the environment are not used",
+    "DNS": "check that the host's name is right, and that this machine can resolve names",
+    "TCP": "check that the firewall lets this machine connect; proxies of the environment are not used",
     "TLS": "a proxy may intercept the encryption; set SSL_CERT_FILE to a file with its certificate",
 }
-"""Step to what to do where it fails."""
+"""Step to the advice where it fails."""
 
 
 @define
 class Way:
-    """How far a connection to a host comes, step by step."""
+    """The steps of a connection to a host, up to the one that fails."""
 
     host: str
     port: int
@@ -286,7 +286,7 @@ async def _walk(way: Way, context: ssl.SSLContext) -> None:
 
 
 def connection(name: str, way: Way, environ: Mapping[str, str], now: float) -> Finding:
-    """Make a finding of *route*, for the connection called *name*."""
+    """Make a finding of *way*, for the connection called *name*."""
     times = ", ".join(f"{step} {seconds * 1000:.0f} ms" for step, seconds in way.steps.items())
     place = f"{way.host}:{way.port}"
     if way.failure:
@@ -322,7 +322,7 @@ def clock(headers: Iterable[tuple[bytes, bytes]], now: float) -> Finding:
     try:
         ahead = now - parsedate_to_datetime(dates[0]).timestamp()
     except (ValueError, IndexError):
-        return Finding("clock", Verdict.OK, "not compared; the service does not say what time it is")
+        return Finding("clock", Verdict.OK, "not compared; the service's answer has no date")
     if abs(ahead) <= SKEW:
         return Finding("clock", Verdict.OK, "the service's clock and ours agree")
     direction = "ahead of" if ahead > 0 else "behind"
@@ -336,14 +336,14 @@ _STATE_PATIENCE: Final = 5.0
 """Seconds for all of it."""
 
 _STATE_LOOK: Final = 0.02
-"""Seconds between two looks for what was written."""
+"""Seconds between two attempts to read what was written."""
 
 _TRIAL_TTL: Final = 60.0
-"""Seconds that a trial value is kept if nobody takes it away."""
+"""Seconds that a trial value is kept if it is not deleted."""
 
 _STATE_ADVICE: Final[Mapping[str, str]] = {
-    "sqlite": "see that this user may write the file and its folder, and that the disk has room",
-    "valkey": "see that the server runs, and that state.url has its address, name and password",
+    "sqlite": "check that this user may write the file and its folder, and that the disk has room",
+    "valkey": "check that the server runs, and that state.url has its address, name and password",
 }
 
 
@@ -358,7 +358,7 @@ async def state(settings: Settings) -> Finding | None:
             started = perf_counter()
             await _try_store(one, other)
             taken = perf_counter() - started
-            odd = [] if engine == "sqlite" else await _server_oddities(settings)
+            odd = [] if engine == "sqlite" else await _check_server(settings)
     except TimeoutError:
         words = f"{place}: what one gateway writes, another does not find within {_STATE_PATIENCE:g} s"
         return Finding(_STATE, Verdict.FAIL, words, _STATE_ADVICE[engine])
@@ -372,7 +372,7 @@ async def state(settings: Settings) -> Finding | None:
 
 
 def _state_place(settings: Settings) -> str:
-    """The file, or the server without what its address holds of secrets."""
+    """The file, or the server's address without its secrets."""
     if settings.state.engine == "sqlite":
         return settings.state.path
     url = urlsplit(settings.state.url)
@@ -385,7 +385,7 @@ async def _try_store(one: Store, other: Store) -> None:
         async with one.lock(key):
             await one.set(key, value, _TRIAL_TTL)
         async with other.lock(key):
-            while await other.get(key) != value:  # noqa: ASYNC110 - nobody tells
+            while await other.get(key) != value:  # noqa: ASYNC110 - a store sends no event
                 await anyio.sleep(_STATE_LOOK)
             await other.delete(key)
     finally:
@@ -393,8 +393,8 @@ async def _try_store(one: Store, other: Store) -> None:
         await other.aclose()
 
 
-async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
-    """What is to be said of a server, and what to do about it."""
+async def _check_server(settings: Settings) -> list[tuple[str, str]]:
+    """Warnings about a server, each with its advice."""
     from kiro_asgi.state.valkey import ValkeyServer
 
     server = ValkeyServer(settings.state.url)
@@ -402,12 +402,12 @@ async def _server_oddities(settings: Settings) -> list[tuple[str, str]]:
         if server.is_cluster:  # has a clock and a policy for each of its servers
             return []
         (seconds, _), memory = await server.ask(lambda client: (client.time(), client.info("memory")))
-        return [*_odd(seconds - time(), memory)]
+        return [*_server_warnings(seconds - time(), memory)]
     finally:
         await server.aclose()
 
 
-def _odd(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _server_warnings(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if abs(ahead) > SKEW:
         yield (
             f"its clock is {span(ahead)} {'ahead of' if ahead > 0 else 'behind'} ours",
@@ -422,14 +422,14 @@ def _odd(ahead: float, memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 PATIENCE: Final = 15.0
-"""Seconds for each small question."""
+"""Seconds for each small request."""
 
 QUESTION: Final = "Say ok."
 
 
 @define
 class _AnswerReader:
-    """Takes one answer of the chat operation apart."""
+    """Decodes one answer of the chat operation."""
 
     _upstream: Upstream
     _first_patience: float
@@ -466,7 +466,7 @@ class _AnswerReader:
         """Read the rest.
 
         Raises:
-            KiroAsgiError: What a refusal means, or the end of the answer.
+            KiroAsgiError: The service refused, or the answer ends wrongly.
         """
         if self._pipeline is None:
             raise self._upstream.fault(self.status, self.headers, b"".join(self._chunks)[:REFUSAL_BYTES])
@@ -482,7 +482,7 @@ class _AnswerReader:
 
 @define(kw_only=True)
 class Questions:
-    """Asks one service with one credential."""
+    """Sends small requests to one service with one credential."""
 
     prefix: str = ""
     """Prefix of the names of findings."""
@@ -500,7 +500,7 @@ class Questions:
     """Seconds between two parts of it."""
 
     probes: tuple[str, ...]
-    """Models that are known to cost little, best first."""
+    """Models that are known to be cheap, best first."""
 
     date: Finding | None = field(init=False, default=None)
     """The comparison of clocks, made from the first response."""
@@ -542,7 +542,7 @@ class Questions:
         return _answered(name, card, reader)
 
     async def ask(self, request: UpstreamRequest) -> bytes:
-        """The body of the answer to a small question.
+        """The body of the answer to a small request.
 
         Raises:
             KiroAsgiError: There is none, or a refusal.
@@ -558,7 +558,7 @@ class Questions:
         return f"{self.prefix}{name}"
 
     def _cheapest(self) -> ModelCard | None:
-        """A model for a small question: one that is known to cost little, else the first; ``None`` where none is."""
+        """A model for a small question: one that is known to be cheap, else the first; ``None`` where none is known."""
         cards = self._cards or self.upstream.builtin
         by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
         return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
@@ -576,4 +576,4 @@ def _answered(name: str, card: ModelCard, reader: _AnswerReader) -> Finding:
 
 
 USAGE: Final = {TokenUsage: "in tokens by the service", ContextUsage: "by the share of the context window"}
-"""Kind of report to where token counts come from, best first."""
+"""Kind of report to the source of token counts, best first."""

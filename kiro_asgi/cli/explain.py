@@ -1,6 +1,6 @@
-"""Show what becomes of a request before a service sees it: who is asked, which rules apply, what is lost, the payload.
+"""Show how a request is rendered for a service: the upstream, the rules that apply, what is lost, the payload.
 
-Nothing is asked of anybody.  The exit status is 1 when the request would be refused.
+It sends no requests.  The exit status is 1 when the request would be refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("request", metavar="FILE", help="a client's request body; - reads standard input")
     apis = [*(api.name for api in BUILTIN), *offered(DIALECTS)]
     parser.add_argument("--api", choices=apis, help="which API it is for; guessed from the body otherwise")
-    parser.add_argument("--upstream", metavar="NAME", help="who is asked, instead of whom the model's name means")
+    parser.add_argument(
+        "--upstream", metavar="NAME", help="upstream to use, instead of the one that the model's name selects"
+    )
     parser.add_argument("--model-window", metavar="TOKENS", type=int, help="context window, instead of the model's")
     parser.add_argument("--json", action="store_true", help="for programs: one JSON object on standard output")
     add_config(parser)
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     except OSError as error:
         raise ConfigError(f"{arguments.request}: {error.strerror}", code="explain.file") from error
     except ConfigError:
-        raise  # nothing that a client could be told
+        raise  # a fault of the settings, not of the request
     except KiroAsgiError as error:
         report = {"ok": False, "error": error.message, "code": error.code, "param": error.param}
     if arguments.json:
@@ -61,7 +63,9 @@ def _print(output: Printer, report: Mapping[str, Any]) -> None:
     facts = ((f"{name}: ", report[name]) for name in ("api", "upstream", "model"))
     output.line(*(part for name, value in facts for part in ((name, Tone.NAME), f"{value}   ")))
     if not report["built_in"]:
-        output.line("This model is not built in: it is taken for an ordinary one, and only if the service has it.")
+        output.line(
+            "This model is not built in: it is treated as an ordinary one, and works only if the service has it."
+        )
     if report["hint"]:
         output.line((report["hint"], Tone.WARNING))
     output.line()
@@ -78,9 +82,9 @@ def _print(output: Printer, report: Mapping[str, Any]) -> None:
 
 
 def _print_reason(output: Printer, reason: Mapping[str, str]) -> None:
-    """Why a request is translated that might go through; that a service speaks another API needs no words."""
+    """Print why a request is translated although the service has its API; where it has another, the reason is clear."""
     if reason and reason["reason"] != "service.other":
-        output.line(f"The upstream speaks this API, but the request is put anew ({reason['reason']}).")
+        output.line(f"The upstream speaks this API, but the request is translated ({reason['reason']}).")
         output.line(reason["what"].replace("``", ""))
         output.line()
 

@@ -16,10 +16,10 @@ from kiro_asgi.quota.settings import hash_of
 from kiro_asgi.setting import UPSTREAM
 
 _BYTES: Final = 32
-"""Of chance in a key."""
+"""Random bytes in a key."""
 
 _PREFIX: Final = "ka_"
-"""By which a key that was published is found."""
+"""Prefix by which a published key can be found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

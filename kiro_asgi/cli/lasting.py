@@ -1,4 +1,4 @@
-"""The user's folder for state, where a served gateway keeps what outlives it unless it is told otherwise."""
+"""The user's folder for state, where a served gateway keeps what outlives it unless the settings name another place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def state_file(settings: Settings, folder: Path) -> Path:
 
 
 def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """*settings* with the file in which ``kiro-asgi serve`` has kept its state by them, if it has; makes nothing."""
+    """*settings* with the file in which ``kiro-asgi serve`` keeps its state, where that exists; creates nothing."""
     state = settings.state
     path = state_file(settings, state_folder(environ))
     if state.engine != "auto" or not path.exists():
@@ -47,7 +47,7 @@ def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
 def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     """*settings* with a SQLite file in *folder* where ``state.engine`` is ``auto``, and a key for seals beside it.
 
-    Where the folder cannot be written they stay, which means memory, and the log says so.
+    Where the folder cannot be written they stay, which means state in memory, and a warning is logged.
     """
     state = settings.state
     if state.engine != "auto":
@@ -58,13 +58,13 @@ def with_lasting_state(settings: Settings, folder: Path) -> Settings:
         require_own_file(path)
         seal_key = state.seal_key or _seal_key(folder / "seal.key")
     except (OSError, RuntimeError) as error:
-        _log.warning("the state is kept in memory, and ends with the process: %s", error)
+        _log.warning("the state is kept in memory, and lost when the process ends: %s", error)
         return settings
     return evolve(settings, state=evolve(state, engine="sqlite", path=str(path), seal_key=seal_key))
 
 
 def _seal_key(path: Path) -> str:
-    """The key in a file, which is made where there is none; of two processes that make one, the first counts."""
+    """The key in a file, which is made where there is none; of two processes that make one, the first wins."""
     if require_own_file(path) is None:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         write_new_file(temporary, secrets.token_urlsafe(_SEAL_BYTES).encode())

@@ -31,7 +31,7 @@ class _Installed(argparse.ArgumentParser):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options: those of the built-in service, and a command for each that is installed."""
+    """Declare the options: those of the built-in service, and a command for each installed upstream."""
     _service("").add_arguments(parser)
     add_config(parser)
     if names := offered(UPSTREAMS):

@@ -1,6 +1,6 @@
-"""Do the exchange of a tape again, and say whether the client would be sent the same.
+"""Replay the exchange on a tape, and report whether the client would be sent the same.
 
-Nobody is asked, and nothing waits.  The status is 0 where it is the same, 1 where it differs.
+It sends no requests, and waits for nothing.  The status is 0 where it is the same, 1 where it differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kiro_asgi.tapes import load_tape
 from kiro_asgi.wire.json import JsonError, loads
 
 _LANES: Final[Mapping[str, str]] = MappingProxyType({"read": "service", "send": "client"})
-"""Kind of a step to whose side it is on; all others are the gateway's."""
+"""Kind of a step to the side it is on; all others are the gateway's."""
 
 _WIDTH: Final = 100
 """Characters of a value that are shown."""
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rechunk", default="recorded", metavar="HOW", help="cut the service's bytes: recorded, a number, random:SEED"
     )
-    parser.add_argument("--speed", type=float, default=0.0, metavar="X", help="1 as it was, 0 at once (default)")
+    parser.add_argument("--speed", type=float, default=0.0, metavar="X", help="1 as recorded, 0 at once (default)")
     parser.add_argument(
         "--set",
         dest="changed",
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH=VALUE",
         help="change a setting",
     )
-    parser.add_argument("--diff", type=Path, metavar="OTHER", help="compare with this tape, done again the same way")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write all of it as a page; it has no scripts")
+    parser.add_argument("--diff", type=Path, metavar="OTHER", help="compare with the replay of this tape")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the replay as one HTML page, without scripts")
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -63,7 +63,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Print what is the same, and what is not."""
+    """Print the steps that are wanted, and the result."""
     printer = printer_on(sys.stdout, environ)
     options: dict[str, Any] = {
         "rechunk": arguments.rechunk,
@@ -103,7 +103,7 @@ def _print_result(printer: Printer, played: Replay, difference: Difference | Non
     size, steps = len(played.sent), len(played.steps) + played.dropped
     printer.line((f"HTTP {played.status}, {size} bytes in {steps} steps", Tone.TEXT))
     if played.missing:
-        printer.line((f"{played.missing} answers were asked for that are not on the tape", Tone.TEXT))
+        printer.line((f"{played.missing} requests have no answer on the tape", Tone.TEXT))
     if difference is None:
         printer.line(("the client is sent the same, byte for byte", Tone.TEXT))
         return
@@ -115,7 +115,7 @@ _STEPS: Final = 5000
 """Steps that are shown; a page with more is slow."""
 
 _LABEL: Final = 120
-"""Characters of a step before somebody opens it."""
+"""Characters of a step while it is closed."""
 
 _VALUE: Final = 20_000
 """Characters of a value that are shown."""
@@ -153,7 +153,7 @@ class _Markup(str):
 
 
 def _tag(name: str, *inner: object, **attributes: object) -> _Markup:
-    """An element; whatever in it is not markup is escaped.  An attribute that is called ``class_`` is ``class``."""
+    """An element; text in it that is not markup is escaped.  The attribute ``class_`` is rendered as ``class``."""
     given = "".join(f' {key.rstrip("_")}="{_text(value)}"' for key, value in attributes.items())
     return _Markup(f"<{name}{given}>{''.join(map(_text, inner))}</{name}>")
 
@@ -165,8 +165,8 @@ def _text(value: object) -> str:
 def _page_of(replay: Replay, difference: Difference | None) -> str:
     """The exchange as one page of HTML: to be mailed, opened anywhere, and kept.
 
-    Nothing in it comes from elsewhere, there is no script, and the page's own policy forbids both.  Whatever clients
-    and services wrote is text.  *difference* is where the client would be sent something else; ``None``: nowhere.
+    It loads nothing from other places and has no script, and its own policy forbids both.  Whatever clients and
+    services wrote is text.  *difference* is where the client would be sent something else; ``None``: nowhere.
     """
     title = f"Replay of {replay.tape.head.text('id')}"
     head = (
@@ -210,7 +210,7 @@ def _facts(replay: Replay) -> Iterator[tuple[str, object]]:
     yield "response", f"HTTP {replay.status}, {len(replay.sent)} bytes"
     yield "outcome", "no end" if tape.end is None else tape.end.text("outcome")
     if replay.missing:
-        yield "missing", f"{replay.missing} answers were asked for that are not on the tape"
+        yield "missing", f"{replay.missing} requests have no answer on the tape"
 
 
 def _table(rows: Iterator[tuple[str, object]]) -> _Markup:
@@ -222,7 +222,7 @@ def _opened(summary: object, value: str) -> _Markup:
 
 
 def _timeline(replay: Replay) -> _Markup:
-    """Each read above, each send below, to scale."""
+    """A picture of the reads, above, and the sends, below, to scale."""
     marks = [step for step in replay.steps if step.kind in _LANES][:_STEPS]
     last = max((step.t for step in marks), default=0.0)
     drawn = [
@@ -236,15 +236,15 @@ def _timeline(replay: Replay) -> _Markup:
 
 
 def _answer(replay: Replay) -> Iterator[_Markup]:
-    told = answer_of(replay)
-    for block in told["blocks"]:
+    answer = answer_of(replay)
+    for block in answer["blocks"]:
         text = block.get("text")
         rest = {name: value for name, value in block.items() if name != "text" and value not in (None, [], False)}
         yield _tag("p", _tag("b", block["kind"]), *([] if text is None else [_tag("pre", text)]))
         yield _opened("details", _json(rest))
-    if told["end"] is not None:
-        yield _opened(f"end: {told['end']['reason']}", _json(told["end"]))
-    if not told["blocks"]:
+    if answer["end"] is not None:
+        yield _opened(f"end: {answer['end']['reason']}", _json(answer["end"]))
+    if not answer["blocks"]:
         yield _opened("bytes, as they were sent", _shown(replay.sent))
 
 
@@ -265,7 +265,7 @@ def _row(index: int, step: Step) -> _Markup:
 
 
 def _shown(value: Any) -> str:
-    """A step's value in full: bytes as text where they are some."""
+    """A step's value in full; bytes as text where they are text."""
     if not isinstance(value, bytes):
         text = f"{type(value).__name__} {json.dumps(as_value(value), ensure_ascii=False)}"
     else:

@@ -34,12 +34,12 @@ from kiro_asgi.cli.standalone import (
     MAX_PORT,
     Server,
     bind,
-    give_back_blocks,
-    give_up_after,
-    hold_little,
+    collect_after_load,
+    freeze_objects,
     import_extra,
-    keep_what_is_there,
-    tidy_up,
+    limit_send_time,
+    limit_unsent,
+    return_large_blocks,
 )
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
@@ -63,11 +63,11 @@ MAX_WORKERS: Final = 256
 _log = logging.getLogger("kiro_asgi")
 
 MULTIPROCESS_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""What the metrics of several processes are shared by; see `kiro_asgi.observers.prometheus`, which is an extra."""
+"""Variable with the folder for metrics of several processes; as in `kiro_asgi.observers.prometheus`, an extra."""
 
 SWITCH: Final = 0.0005
-"""Seconds after which a thread with a long computation hands the interpreter back to the event loop, which asks for it
-after each system call; Python's own 5 ms add up to 150 ms for one request."""
+"""Seconds after which a thread with a long computation yields the interpreter to the event loop, which needs it after
+each system call; Python's default of 5 ms adds up to 150 ms for one request."""
 
 LOG_FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -79,10 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", default=8000, type=_port, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--simulate", action="store_true", help="answer from a simulated service; needs no account")
     parser.add_argument(
-        "--tapes", type=Path, metavar="DIR", help="with --simulate: answer what was asked on the tapes there"
+        "--tapes", type=Path, metavar="DIR", help="with --simulate: answer requests that are on the tapes there"
     )
     parser.add_argument(
-        "--tape-speed", default=1.0, type=float, metavar="X", help="with --tapes: 1 as it was (default), 0 at once"
+        "--tape-speed", default=1.0, type=float, metavar="X", help="with --tapes: 1 as recorded (default), 0 at once"
     )
     parser.add_argument(
         "--root-path", default="", metavar="PATH", help="prefix below which a proxy serves us, e.g. /llm"
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=5.0,
         type=_seconds,
         metavar="SECONDS",
-        help="serve on after SIGTERM, while /ready says no (default: %(default)s)",
+        help="serve on after SIGTERM, while /ready reports not ready (default: %(default)s)",
     )
     parser.add_argument("--workers", default=1, type=_workers, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--log-level", choices=LEVELS, default="warning", help="(default: %(default)s)")
@@ -106,15 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics-listen", type=_address, metavar="[HOST:]PORT", help="where to serve /metrics for Prometheus"
     )
-    parser.add_argument("--opentelemetry", action="store_true", help="make spans and measures for the SDK")
+    parser.add_argument("--opentelemetry", action="store_true", help="make traces and metrics for its SDK")
     parser.add_argument(
         "--inspect",
         nargs="?",
         const="full",
         choices=("none", "masked", "full"),
         metavar="CONTENT",
-        help="serve a page that shows calls as they happen, and print a link to it; CONTENT is what of prompts and"
-        " answers is kept for it: full (default), masked or none",
+        help="serve a page that shows calls as they happen, and print a link to it; CONTENT is how much of prompts"
+        " and answers is kept for it: full (default), masked or none",
     )
     parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
     add_config(parser)
@@ -193,7 +193,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             bind(arguments.host, arguments.port),
         )
         sys.setswitchinterval(SWITCH)
-        give_back_blocks()
+        return_large_blocks()
         if several:
             work, reload, buried = process.work, process.reload, process.watch.forget
             return Workers(arguments.workers, process.listener, work, reload, buried).run(process.announce)
@@ -202,16 +202,16 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _tapes(arguments: argparse.Namespace) -> TapeService | None:
-    """What answers from tapes, if that is wanted.
+    """Make the service that answers from tapes, if there is to be one.
 
     Raises:
-        ConfigError: It cannot be done.
+        ConfigError: The options or the tapes cannot be used.
     """
     if arguments.tapes is None:
         return None
     if not arguments.simulate:
-        raise ConfigError("--tapes: answers of tapes are simulated ones; add --simulate", code="config.tapes")
-    from kiro_asgi.replay.service import TapeService  # as the simulator, which it is for
+        raise ConfigError("--tapes: works with a simulated service only; add --simulate", code="config.tapes")
+    from kiro_asgi.replay.service import TapeService  # imports the simulator, which few need
 
     return TapeService.of(load_tapes(arguments.tapes), max(0.0, arguments.tape_speed))
 
@@ -229,7 +229,7 @@ def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
 
 
 def _read_inspected(read: Callable[[], Settings], content: str, secret: str, host: str) -> Settings:
-    """The settings with an inspector of that *content*, whose secret is *secret* unless they have one."""
+    """The settings with an inspector of that *content*; *secret* is its secret unless they have one."""
     settings = read()
     given = settings.inspector
     hosts = given.hosts or (() if _is_loopback(host) or not host.strip("0.:") else (_in_url(host.lower()),))
@@ -243,22 +243,22 @@ def _read_inspected(read: Callable[[], Settings], content: str, secret: str, hos
 def simulated(settings: Settings, url: str, host: str) -> Settings:
     """*settings* with the simulator at *url* as every service.
 
-    No real credential is sent there, and the made-up one never rests: who asks for a spent quota goes on to try other
-    things.  Clients need no key where none is configured and only this machine can connect.
+    No real credential is sent there, and the made-up one never rests: after a simulated failure, such as a spent quota,
+    the next request works.  Clients need no key where none is configured and only this machine can connect.
     """
     there = simulated_at(keyed(settings, SIMULATOR_KEY), url)
-    return evolve(there, client=_open_here(settings.client, host))
+    return evolve(there, client=_with_local_access(settings.client, host))
 
 
 @frozen
 class _Watch:
-    """How an operator sees what the process does, beside its log."""
+    """Ways for an operator to observe the process, in addition to its log."""
 
     metrics: tuple[str, int] | None
     """Host and port where Prometheus is served, if it is."""
 
     opentelemetry: bool
-    """Whether OpenTelemetry is told."""
+    """Whether traces and metrics go to OpenTelemetry."""
 
     inspect: bool = False
     """Whether a link to the inspector is wanted."""
@@ -267,10 +267,10 @@ class _Watch:
     """Whether this process serves the metrics; one of several does."""
 
     def observers(self) -> Iterator[Observer]:
-        """Make those who are told of calls.
+        """Make the observers of calls.
 
         Raises:
-            ConfigError: What one needs is not installed.
+            ConfigError: A package that one needs is not installed.
         """
         if self.metrics is not None:
             yield import_extra(_PROMETHEUS, "metrics").PrometheusObserver()
@@ -278,10 +278,10 @@ class _Watch:
             yield import_extra(_OPENTELEMETRY, "otel").OpenTelemetryObserver()
 
     def start(self) -> Iterator[tuple[str, str]]:
-        """Begin to show; gives what there is to announce.
+        """Serve the metrics, and yield what to announce.
 
         Raises:
-            ConfigError: The address cannot be had.
+            ConfigError: The address cannot be bound.
         """
         if self.metrics is not None and self.shows:
             host, port = self.metrics
@@ -294,7 +294,7 @@ class _Watch:
             yield "Metrics", f"{_url(host, port)}/metrics"
 
     def forget(self, pid: int) -> None:
-        """Take what a process that has died was just doing out of the metrics of all."""
+        """Take the calls that a dead process had under way out of the metrics of all."""
         if self.metrics is not None:
             import_extra(_PROMETHEUS, "metrics").forget_process(pid)
 
@@ -305,7 +305,7 @@ _OPENTELEMETRY: Final = "kiro_asgi.observers.otel"
 
 @define(eq=False)
 class _Process:
-    """What each process that serves does, with a socket that it may share with others."""
+    """A process that serves, with a socket that it may share with others."""
 
     server: Server
     ending: DrainTimes
@@ -319,27 +319,27 @@ class _Process:
 
     def __attrs_post_init__(self) -> None:
         self.base = _url(self.host, self.listener.getsockname()[1]) + self.server.root_path
-        give_up_after(self.listener, self.settings.limits.write_timeout + LINGER)
-        hold_little(self.listener)
+        limit_send_time(self.listener, self.settings.limits.write_timeout + LINGER)
+        limit_unsent(self.listener)
 
     async def serve_alone(self) -> None:
-        """Serve, and heed this process's signals."""
+        """Serve, and obey this process's signals."""
         with anyio.open_signal_receiver(*ORDERS) as orders:
             await self.serve(orders, self.watch, self.announce)
 
     def work(self, orders: Orders, number: int) -> None:
-        """Serve as one of several processes, and do as the first one says; number 0 serves the metrics of all."""
+        """Serve as one of several processes, and obey the first one; number 0 serves the metrics of all."""
         watch = self.watch if number == 0 else evolve(self.watch, shows=False)
 
         def started(*more: tuple[str, str]) -> None:
-            for name, words in more:  # the first process has announced itself already, and waits for nobody's words
+            for name, words in more:  # the first process has announced itself already, before any worker
                 _log.info("%s: %s", name, words)
             orders.serving()
 
         anyio.run(self.serve, orders, watch, started, backend=self.server.loop)
 
     def reload(self) -> bool:
-        """Read the settings anew, for processes that are to be started; whether they can work."""
+        """Read the settings anew, for processes that are started later; whether they can work."""
         try:
             self.settings = self.read()
         except ConfigError as error:
@@ -348,26 +348,26 @@ class _Process:
         return True
 
     async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
-        """Serve until told to end; *started* is called when that begins, with more to announce."""
+        """Serve until an order to end; *started* is called when that begins, with more to announce."""
         await self._serve(Reloadable(self.settings, self.read, tuple(watch.observers())), orders, watch, started)
 
     def announce(self, *more: tuple[str, str]) -> None:
-        """Tell what a client needs to know."""
+        """Print what a client needs to know."""
         output = printer_on(sys.stdout, os.environ)
         try:
             for name, words in (*self._facts(), *self._inspector(), *more):
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
-            discard_output()  # nobody reads it, and the clients do not mind
+            discard_output()  # the reader has closed the pipe; serving goes on
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
-        yield "Client keys", _key_situation(self.settings.client, len(self.settings.keys))
+        yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
         yield "Services", ", ".join(each.name for each in set_up(self.settings))
 
     def _inspector(self) -> Iterator[tuple[str, str]]:
-        """Where the page is; with the secret, which no browser sends on, where the link was asked for."""
+        """The page's address; with ``--inspect`` a link with the secret in its fragment, which browsers do not send."""
         if (inspector := self.settings.inspector).enabled:
             token = f"#token={quote(inspector.secret)}" if self.watch.inspect else ""
             yield "Inspector", f"{self.base}/inspector/{token}"
@@ -375,13 +375,13 @@ class _Process:
     async def _serve(
         self, gateway: Reloadable, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]
     ) -> None:
-        keep_what_is_there()
+        freeze_objects()
         shown = tuple(watch.start())
 
         async def serve(stopped: Callable[[], Awaitable[None]]) -> None:
             started(*shown)
             async with anyio.create_task_group() as group:
-                group.start_soon(tidy_up, gateway.is_busy)
+                group.start_soon(collect_after_load, gateway.is_busy)
                 await self.server.serve(gateway, self.listener, stopped)
                 group.cancel_scope.cancel()
 
@@ -390,17 +390,17 @@ class _Process:
 
 @define(eq=False)
 class _SimulatedProcess(_Process):
-    """The same in front of a simulated service of its own."""
+    """A process that serves in front of a simulated service of its own."""
 
     tapes: TapeService | None = field(kw_only=True)
-    """What answers instead, where it is asked for an answer."""
+    """Answers requests instead of the simulator, those for lists and tokens excepted."""
 
     _url: str = field(init=False, default="")
     """Of that service, where it runs in this process."""
 
     async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
-        """Serve; the simulated service has no other end than the gateway's."""
-        from kiro_asgi import simulator  # 5 MiB that nobody else needs
+        """Serve; the simulated service ends with the gateway."""
+        from kiro_asgi import simulator  # 5 MiB that other commands do not need
 
         async with simulator.serve(port=0) as service:
             self._url = service.url
@@ -415,7 +415,8 @@ class _SimulatedProcess(_Process):
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
-        yield "Client keys", _key_situation(_open_here(self.settings.client, self.host), len(self.settings.keys))
+        client = _with_local_access(self.settings.client, self.host)
+        yield "Client keys", _describe_keys(client, len(self.settings.keys))
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         if self.tapes is None:
             yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
@@ -423,7 +424,7 @@ class _SimulatedProcess(_Process):
             yield "Answers", f"those of {self.tapes.count} tapes, to the requests that are on them"
 
 
-def _key_situation(client: ClientSettings, named: int) -> str:
+def _describe_keys(client: ClientSettings, named: int) -> str:
     ways = []
     if count := len(client.api_keys) + named:
         ways.append(f"{count} configured, one of them is needed")
@@ -432,8 +433,8 @@ def _key_situation(client: ClientSettings, named: int) -> str:
     return "; ".join(ways) or "none needed, any text will do"
 
 
-def _open_here(client: ClientSettings, host: str) -> ClientSettings:
-    """*client*; who has set nothing is open to this machine, where it alone can reach *host*."""
+def _with_local_access(client: ClientSettings, host: str) -> ClientSettings:
+    """*client*; where nothing is set and only this machine can reach *host*, without keys."""
     return ClientSettings(allow_anonymous=True) if client == ClientSettings() and _is_loopback(host) else client
 
 

@@ -1,7 +1,7 @@
 """Signals of the serving process, which reads its settings anew at SIGHUP, and ends step by step at SIGTERM and SIGINT.
 
 At SIGTERM the gateway is not ready any more, and serves on for a while, so that load balancers can notice.  Then
-nothing new is accepted, and open answers have their time.  SIGINT comes from somebody who waits: it skips the while.
+nothing new is accepted, and open answers have their time.  SIGINT comes from a user who waits: it skips the first step.
 Each further one of them skips a step.
 """
 
@@ -28,21 +28,21 @@ from kiro_asgi.observers.base import Observer
 from kiro_asgi.state.base import Store
 
 ORDERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that mean something."""
+"""The signals that are handled."""
 
 Stopped = Callable[[], Awaitable[None]]
 """Returns when nothing new is to be accepted."""
 
 
 class Drainable(Protocol):
-    """What signals are for."""
+    """A gateway that signals act on."""
 
     def drain(self) -> None:
-        """Be unready from now on."""
+        """Report as not ready from now on."""
         ...
 
     async def reload(self) -> None:
-        """Read the settings anew, and return when nobody is served with the old ones."""
+        """Read the settings anew, and return when no call uses the old ones."""
         ...
 
 
@@ -51,7 +51,7 @@ class DrainTimes:
     """Seconds for each step of the end."""
 
     drain_delay: float
-    """Unready, and serving."""
+    """Not ready, and still serving."""
 
     graceful_timeout: float
     """For open answers, with nothing new."""
@@ -63,7 +63,7 @@ async def until_signalled(
     ending: DrainTimes,
     serve: Callable[[Stopped], Awaitable[None]],
 ) -> None:
-    """Run *serve*, which is handed something to wait for, and do meanwhile as *orders* say."""
+    """Run *serve*, with a function that waits for the stop, and obey *orders* meanwhile."""
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_obey, orders, gateway, ending, stop, tasks)
@@ -86,7 +86,7 @@ async def _obey(
 
 
 async def _next_end(orders: AsyncIterator[signal.Signals], gateway: Drainable, tasks: TaskGroup) -> signal.Signals:
-    """The next order that means the end; settings are read anew meanwhile."""
+    """The next order to end; orders to read the settings anew are obeyed meanwhile."""
     while (order := await anext(orders)) is signal.SIGHUP:
         tasks.start_soon(gateway.reload)
     return order
@@ -96,16 +96,16 @@ _log = getLogger("kiro_asgi")
 
 
 def log_kept(error: ConfigError) -> None:
-    """Say that the settings stay as they were, and why the new ones cannot work."""
+    """Log that the settings stay as they were, and why the new ones cannot work."""
     _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
 
 
 @define(eq=False)
 class Reloadable:
-    """An application by the latest settings that can work; calls go on with those that they began with.
+    """An application with the latest settings that can work; calls go on with those that they began with.
 
-    What is kept between requests stays, unless ``state`` itself has changed.  What is only known, as credentials that
-    rest and lists of models, begins anew, and so do quotas that are counted in memory.
+    State between requests stays, unless ``state`` itself has changed.  What is learnt, such as credentials that rest
+    and lists of models, begins anew, and so do quotas that are counted in memory.
 
     Raises:
         ConfigError: No gateway can work with the settings.
@@ -114,12 +114,12 @@ class Reloadable:
     _settings: Settings
     _read: Callable[[], Settings]
     _observers: tuple[Observer, ...]
-    """Of all of them, one after the other."""
+    """Of all applications, one after the other."""
 
     _app: App = field(init=False)
     _store: Store = field(init=False)
     _retiring: list[App] = field(init=False, factory=list)
-    """Those that were replaced and have calls under way."""
+    """Replaced applications that have calls under way."""
 
     _draining: bool = field(init=False, default=False)
     _reading: anyio.Lock = field(init=False, factory=anyio.Lock)
@@ -136,9 +136,9 @@ class Reloadable:
             await self._app(scope, receive, send)
 
     async def reload(self) -> None:
-        """Read the settings anew, and return when nobody is served with the old ones.
+        """Read the settings anew, and return when no call uses the old ones.
 
-        Where they cannot work the old ones stay, and the log says why.
+        Where the new ones cannot work the old ones stay, and the log has the reason.
         """
         async with self._reading:
             try:
@@ -153,13 +153,13 @@ class Reloadable:
             if self._draining:
                 app.drain()
             _log.info("the settings were read anew")
-        old.drain()  # a WebSocket would hold it for an hour
+        old.drain()  # else an open WebSocket would hold it for an hour
         await old.idle()
         self._retiring.remove(old)
         await old.aclose()
 
     def drain(self) -> None:
-        """Be unready from now on."""
+        """Report as not ready from now on."""
         self._draining = True
         self._app.drain()
 
@@ -173,7 +173,7 @@ class Reloadable:
         return any(app.is_busy for app in self._all())
 
     async def aclose(self) -> None:
-        """Release what all of them hold."""
+        """Close all applications."""
         for app in self._all():
             await app.aclose()
 

@@ -35,10 +35,10 @@ BACKLOG: Final = 4096
 """Connections that may wait to be accepted: a burst of clients should queue, not be refused."""
 
 ACCEPT_PAUSE: Final = 0.9
-"""Seconds without another try where a connection could not be accepted; asyncio looks again after one."""
+"""Seconds without another try after a connection could not be accepted; asyncio tries again after one."""
 
 UNSENT: Final = 128 * 1024
-"""Bytes on their way to a client, beside those that the network carries already."""
+"""Unsent bytes that the system holds for a client, without those that the network carries already."""
 
 LINGER: Final = 1.0
 """Seconds that an ended call, and then the server, may take to clean up after the graceful timeout."""
@@ -58,12 +58,12 @@ class Application(Protocol):
 
 @frozen
 class Server:
-    """How applications are served."""
+    """Serves applications with hypercorn."""
 
     loop: str = "asyncio"
     root_path: str = ""
     graceful_timeout: float = 30.0
-    """Seconds that open streams may still take after a stop was asked for."""
+    """Seconds that open streams may still take after the stop."""
 
     log_level: str = "warning"
     frame_bytes: int = 32 * 1024 * 1024
@@ -72,7 +72,7 @@ class Server:
     async def serve(self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
         """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
 
-        Those that have run out of it are told so, and then ended.
+        Those that run out of time are sent an error, and then ended.
 
         Raises:
             ConfigError: hypercorn, or its part for this event loop, is not installed.
@@ -89,7 +89,7 @@ class Server:
             await anyio.sleep(LINGER / 4)
             _sever(port)
 
-        async def sever_at_the_end() -> None:
+        async def sever_on_cancel() -> None:
             try:
                 await anyio.sleep_forever()
             finally:
@@ -111,13 +111,13 @@ class Server:
         # being cancelled, which no cancel scope around it would survive.
         _accept_patiently(self.loop)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sever_at_the_end)
+            tasks.start_soon(sever_on_cancel)
             tasks.start_soon(run)
         if failure is not None:
             raise failure
 
     def ready(self) -> None:
-        """See that what `serve` needs is installed.
+        """Check that what `serve` needs is installed.
 
         Raises:
             ConfigError: It is not.
@@ -134,14 +134,14 @@ class Server:
         config.bind = [f"fd://{listener.detach()}"]
         if self.loop == "asyncio":
             create_sockets = config.create_sockets
-            config.create_sockets = lambda: _patient(create_sockets())
+            config.create_sockets = lambda: _pausing(create_sockets())
         config.root_path = self.root_path
         config.backlog = BACKLOG
         config.graceful_timeout = self.graceful_timeout + LINGER
         config.keep_alive_timeout = 20
         config.keep_alive_max_requests = 1_000_000
         config.websocket_max_message_size = self.frame_bytes
-        config.accesslog = None  # the application writes its own line, and only if somebody listens
+        config.accesslog = None  # the application writes its own line, and only if the logger takes it
         config.loglevel = self.log_level.upper()
         return config
 
@@ -169,16 +169,16 @@ class _EndableCalls:
                 self._open.discard(call)
 
     def end(self) -> None:
-        """Cancel what is open; the server then breaks the connections off, so no client takes it for the end."""
+        """Cancel open calls; the server then breaks their connections off, so no client takes the answer for whole."""
         for call in tuple(self._open):
             call.cancel()
 
 
-class _Patient(socket.socket):
-    """A listener that fails once and then has nothing for a while, where there is no descriptor for a connection.
+class _PausingListener(socket.socket):
+    """A listener that fails once and then seems idle for a while, where there is no descriptor for a connection.
 
-    asyncio then does not look at it for a second.  But up to Python 3.12 it goes on accepting after a failure, as often
-    as the backlog is long, with a traceback each time.  Source: https://github.com/python/cpython/issues/127529
+    asyncio then stops accepting for a second.  But up to Python 3.12 it first goes on after a failure, as often as the
+    backlog is long, with a traceback each time.  Source: https://github.com/python/cpython/issues/127529
     """
 
     _failed = -inf
@@ -194,12 +194,12 @@ class _Patient(socket.socket):
             raise
 
 
-def _patient(sockets: Any) -> Any:
-    sockets.insecure_sockets[:] = [_Patient(fileno=sock.detach()) for sock in sockets.insecure_sockets]
+def _pausing(sockets: Any) -> Any:
+    sockets.insecure_sockets[:] = [_PausingListener(fileno=sock.detach()) for sock in sockets.insecure_sockets]
     return sockets
 
 
-class _Seldom(logging.Filter):
+class _OncePerSecond(logging.Filter):
     """Lets one record a second through, without its traceback."""
 
     def __init__(self) -> None:
@@ -215,18 +215,18 @@ class _Seldom(logging.Filter):
 
 
 def _accept_patiently(loop: str) -> None:
-    """Have it logged once a second, and in one line, that no connection can be accepted."""
+    """Log at most once a second, and in one line, that no connection can be accepted."""
     if loop == "trio":
-        logging.getLogger("trio.serve_listeners").addFilter(_Seldom())
+        logging.getLogger("trio.serve_listeners").addFilter(_OncePerSecond())
     else:
         asyncio.get_running_loop().set_exception_handler(_report)
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what went wrong in the event loop itself, without a traceback where that is the world's doing."""
+    """Log errors of the event loop itself, without a traceback where the network or the system is the cause."""
     error = context.get("exception")
     if isinstance(error, asyncio.CancelledError):
-        pass  # asyncio of Python 3.11 asks a connection's task for its exception even if it was cancelled, by Ctrl-C
+        pass  # asyncio of Python 3.11 reports a connection's task that was cancelled by Ctrl-C
     elif not isinstance(error, OSError):
         loop.default_exception_handler(context)
     elif error.errno in EXHAUSTED:
@@ -239,10 +239,10 @@ def bind(host: str, port: int) -> socket.socket:
     """A listening TCP socket; port 0 takes a free one.
 
     Raises:
-        ConfigError: The address cannot be had.
+        ConfigError: The address cannot be bound.
     """
     if not 0 <= port <= MAX_PORT:
-        raise ConfigError(f"cannot listen on port {port}: there are 0 to {MAX_PORT}", code="config.address")
+        raise ConfigError(f"cannot listen on port {port}: it must be from 0 to {MAX_PORT}", code="config.address")
     try:
         (family, kind, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         listener = socket.socket(family, kind)
@@ -259,15 +259,15 @@ def bind(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}; --port 0 takes a free one", code="config.address"
         ) from error
     except UnicodeError as error:
-        raise ConfigError(f"cannot listen on {host[:80]!r}: it is no name of a host", code="config.address") from error
+        raise ConfigError(f"cannot listen on {host[:80]!r}: it is not a host name", code="config.address") from error
     return listener
 
 
 def _sever(port: int) -> None:
     """Break off the connections of this process that were made to *port*.
 
-    A server that waits for a client to take the rest would wait beyond its own end: hypercorn cannot be cancelled there
-    on trio, and holds no list of its connections on either loop.
+    A server that waits for a client to read the rest would wait beyond its own end: hypercorn cannot be cancelled there
+    on trio, and keeps no list of its connections on either loop.
     """
     for name in os.listdir("/dev/fd"):
         with suppress(OSError):  # most are no sockets
@@ -279,20 +279,20 @@ def _sever(port: int) -> None:
                 sock.detach()
 
 
-def give_up_after(listener: socket.socket, seconds: float) -> None:
-    """Let the system break off a connection whose peer has taken nothing for so long, where it can (Linux).
+def limit_send_time(listener: socket.socket, seconds: float) -> None:
+    """Let the system break off a connection whose peer has read nothing for so long, where it can (Linux).
 
-    It is what ends a client that the application has dropped: the servers first wait until all is sent.  Connections
-    that *listener* accepts inherit it.  Source: tcp(7), ``TCP_USER_TIMEOUT``.
+    This ends the connection of a client that the application has dropped: servers first wait until all is sent.
+    Connections that *listener* accepts inherit it.  Source: tcp(7), ``TCP_USER_TIMEOUT``.
     """
     if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
         listener.setsockopt(socket.IPPROTO_TCP, option, ceil(seconds * 1000))
 
 
-def hold_little(listener: socket.socket) -> None:
-    """Let the system hold only `UNSENT` bytes that a client does not take, where it can (Linux, macOS).
+def limit_unsent(listener: socket.socket) -> None:
+    """Let the system hold only `UNSENT` bytes for a client that does not read, where it can (Linux, macOS).
 
-    By itself it holds megabytes for each connection: a crowd of clients that never read would first be sent all that.
+    By default it holds megabytes for each connection, also for many clients that never read.
     Connections that *listener* accepts inherit it.  Source: tcp(7) of FreeBSD, ``TCP_NOTSENT_LOWAT``;
     https://lwn.net/Articles/560082/
     """
@@ -316,7 +316,7 @@ def import_extra(name: str, extra: str) -> Any:
 
 
 _LARGE_BLOCK: Final = 1024 * 1024
-"""Bytes of memory that go back to the system as soon as they are free."""
+"""Bytes of a block of memory that goes back to the system as soon as it is free."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -328,27 +328,27 @@ hundred requests hold."""
 
 
 def _c_library(function: str, *arguments: int) -> None:
-    """Call a function that glibc has, and others have not."""
+    """Call a function of glibc, which other C libraries do not have."""
     if sys.platform == "linux":
         with suppress(AttributeError):
             getattr(ctypes.CDLL(None), function)(*arguments)
 
 
-def give_back_blocks() -> None:
+def return_large_blocks() -> None:
     """Have large blocks of memory given back to the system when they are free, where the C library is glibc.
 
-    By itself it takes the largest block that was ever freed for one that will be wanted again, up to 32 MiB: after a
-    few large requests, 200 MiB would stay.  Source: mallopt(3), on the dynamic threshold.
+    By default it keeps blocks up to the size of the largest that was ever freed, at most 32 MiB: after a few large
+    requests, 200 MiB would stay.  Source: mallopt(3), on the dynamic threshold.
     """
     _c_library("mallopt", _M_MMAP_THRESHOLD, _LARGE_BLOCK)
     _c_library("mallopt", _M_TRIM_THRESHOLD, 2 * _LARGE_BLOCK)
 
 
-def keep_what_is_there() -> None:
-    """Let the garbage collector leave alone what is there now, and look at all the rest less often.
+def freeze_objects() -> None:
+    """Exclude the objects that exist now from garbage collection, and collect all others less often.
 
-    70,000 objects stay to the end, and to look at them again and again takes 20 to 50 ms each time; so it does for the
-    objects of 500 requests.
+    70,000 objects stay to the end, and to scan them takes 20 to 50 ms each time; so it does for the objects of 500
+    requests.
     """
     gc.collect()
     gc.freeze()
@@ -356,15 +356,15 @@ def keep_what_is_there() -> None:
     gc.set_threshold(young, middle, _FULL_PASS)
 
 
-async def tidy_up(is_busy: Callable[[], bool], *, every: float = 1.0) -> None:
-    """Collect garbage and give back free memory when a crowd has gone, as long as this is not cancelled.
+async def collect_after_load(is_busy: Callable[[], bool], *, every: float = 1.0) -> None:
+    """Collect garbage and give back free memory after each busy time, until this is cancelled.
 
-    Then there is little to look at.  The C library by itself gives back only what is free at the end of its memory:
-    after 500 clients that stayed for a while, 40 MiB would stay.  Source: malloc_trim(3).
+    Then there is little to scan.  By default the C library gives back only what is free at the end of its memory: after
+    500 clients that stayed for a while, 40 MiB would stay.  Source: malloc_trim(3).
 
     Args:
-        is_busy: Whether much is going on.
-        every: Seconds between two looks at that.
+        is_busy: Whether many answers are under way.
+        every: Seconds between two calls of that.
     """
     was_busy = False
     while True:

@@ -1,6 +1,6 @@
-"""Look at a tape, take the words or all that does not matter out of it, or make a command or an HTTP archive of it.
+"""Check, mask or trim a tape, or make a curl command or an HTTP archive of it.
 
-``check`` has the status 1 where the tape holds what looks like a secret, or where doing it again gives something else.
+``check`` has the status 1 where the tape holds what looks like a secret, or where a replay gives something else.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Do it; what is made of the tape is printed."""
+    """Do the action, and print its result."""
     return _ACTIONS[arguments.action](load_tape(arguments.tape), printer_on(sys.stdout, environ))
 
 
 def _check(tape: Tape, printer: Printer) -> int:
     problems = [*_problems(tape)]
     plans = ", ".join(f"{line.text('upstream')}/{line.text('model')}" for line in tape.of("plan"))
-    outcome = "no end: it is still written, or its process ended" if tape.end is None else tape.end.text("outcome")
+    outcome = (
+        "no end: it is still being written, or its process ended" if tape.end is None else tape.end.text("outcome")
+    )
     printer.line((f"{tape.head.text('id')}  {tape.head.text('content')}  {plans}  {outcome}", Tone.NAME))
-    for problem in problems or ["no secrets by their looks, and done again it gives the same"]:
+    for problem in problems or ["nothing looks like a secret, and a replay gives the same"]:
         printer.line((problem, Tone.TEXT))
     return int(bool(problems))
 
@@ -54,7 +56,7 @@ def _problems(tape: Tape) -> Iterator[str]:
         yield error.message
     else:
         if difference is not None:
-            yield f"done again, the client is sent something else from byte {difference.offset} on"
+            yield f"a replay sends the client something else from byte {difference.offset} on"
 
 
 def _mask(tape: Tape, printer: Printer) -> int:

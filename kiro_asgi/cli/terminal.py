@@ -48,7 +48,7 @@ class Printer(Protocol):
     """Where the commands print."""
 
     def line(self, *parts: Part, hang: int = 0) -> None:
-        """Print *parts* as one line; where it is wrapped, what follows is indented by *hang* columns."""
+        """Print *parts* as one line; where it is wrapped, further rows are indented by *hang* columns."""
         ...
 
 
@@ -59,7 +59,7 @@ class PlainPrinter:
     _stream: TextIO
 
     def line(self, *parts: Part, hang: int = 0) -> None:
-        """Print it at once: whoever reads a pipe may wait for it."""
+        """Print it at once: the reader of a pipe may wait for it."""
         text = "".join(part if isinstance(part, str) else part[0] for part in parts)
         print(text.rstrip(), file=self._stream, flush=True)
 
@@ -101,7 +101,7 @@ def discard_output() -> None:
 
 
 def _breaks(text: str, width: int, hang: int) -> Iterator[int]:
-    """Where rows begin that are at most *width* columns wide, but for the first; those are *hang* columns shorter."""
+    """Where rows after the first begin; rows have at most *width* columns, those after the first *hang* fewer."""
     from rich.cells import cell_len
 
     starts = [0, *(at + 1 for at, character in enumerate(text) if character == " "), len(text) + 1]
@@ -115,7 +115,7 @@ def _breaks(text: str, width: int, hang: int) -> Iterator[int]:
 
 
 def print_error(output: Printer, error: ConfigError) -> None:
-    """Print why a command ends: every reason, what to set, and the notes that the command has added."""
+    """Print why a command fails: every reason, what to set, and the notes that the command has added."""
     heading, *reasons = error.message.split("\n  ")
     if reasons:
         output.line(("kiro-asgi: ", Tone.BAD), heading, hang=4)
@@ -126,7 +126,7 @@ def print_error(output: Printer, error: ConfigError) -> None:
 
 
 def print_problem(output: Printer, label: str, problem: str) -> None:
-    """Print one problem behind its *label*, and which variables set what it names."""
+    """Print one problem after its *label*, and the variables of the settings that it names."""
     indent = "" if label else "  "
     output.line(indent, (label, Tone.BAD), problem, hang=4)
     if variables := ", ".join(variables_in(problem)):
@@ -152,7 +152,7 @@ PAUSE: Final = 0.1
 
 @define
 class Spinner:
-    """One line of a terminal that changes in place; elsewhere nothing."""
+    """One line of a terminal that changes in place; nothing where the stream is no terminal."""
 
     _stream: TextIO
     animated: bool
@@ -186,14 +186,14 @@ class Spinner:
             yield
             return
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._turn_round, words)
+            tasks.start_soon(self._animate, words)
             try:
                 yield
             finally:
                 tasks.cancel_scope.cancel()
                 self.clear()
 
-    async def _turn_round(self, words: str) -> None:
+    async def _animate(self, words: str) -> None:
         started = monotonic()
         while True:
             self.show(f"{words}, {monotonic() - started:.0f} s")
@@ -206,7 +206,7 @@ class Spinner:
 
 @define
 class Countdown:
-    """How much time is left: a spinner on a terminal, elsewhere a line a minute."""
+    """The time that is left: a spinner on a terminal, else a line a minute."""
 
     words: str
     """The activity, e.g. ``waiting for you``."""
@@ -214,7 +214,7 @@ class Countdown:
     _stream: TextIO
     _spinner: Spinner
     _minutes: int = field(init=False, default=-1)
-    """The last that were told in a line of their own."""
+    """The number in the last line that was printed."""
 
     @classmethod
     def on(cls, stream: TextIO, environ: Mapping[str, str], words: str) -> Countdown:
@@ -222,7 +222,7 @@ class Countdown:
         return cls(words, stream, Spinner.on(stream, environ))
 
     def show(self, left: float) -> None:
-        """Say that *left* seconds are left."""
+        """Show that *left* seconds are left."""
         minutes, seconds = divmod(max(int(left), 0), 60)
         words = f"{self.words}, {minutes}:{seconds:02} left"
         if self._spinner.animated:

@@ -1,6 +1,6 @@
-"""Show what was used, by day, client, upstream and model, out of the ledger that gateways with state.usage keep.
+"""Show usage by day, client, upstream and model, from the ledger that gateways with state.usage keep.
 
-Tokens that a service told and those that were estimated stand in columns of their own.
+Tokens that a service reported and those that were estimated have columns of their own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _with_ledger(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """*settings* with the place where usage was kept by them.
+    """*settings* with the place where a gateway with them keeps usage.
 
     Raises:
         ConfigError: There is none.
@@ -100,7 +100,7 @@ def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:
 
 
 def _print(parts: Sequence[str], lines: Sequence[Total], environ: Mapping[str, str]) -> None:
-    """Print a table of what there is any of."""
+    """Print a table, without columns that are empty."""
     names = [name for name in AMOUNTS if any(line.amounts.get(name) for line in lines)]
     table = [[*parts, *names], *([*line.group, *map(str, line.values(names))] for line in lines)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

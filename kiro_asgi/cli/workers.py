@@ -1,10 +1,10 @@
-"""Several processes that serve one socket: started, told of signals, and replaced when they die.
+"""Several processes that serve one socket: started, sent signals, and replaced when they die.
 
-Workers do not heed signals themselves: a terminal, and systemd, send one to every process, and each would come twice.
-The first process passes them on, each as a byte on the worker's channel.  The end of that means that the first process
-is gone.
+Workers ignore signals of the system: a terminal, and systemd, send one to every process, and each would come twice.
+The first process passes them on, each as a byte on the worker's channel.  The end of the channel means that the first
+process is gone.
 
-hypercorn has workers too, but only for an application that it can import by its name, and served by itself alone.
+hypercorn has workers too, but only for an application that it can import by its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WATCHED: Final = {*ORDERS, signal.SIGCHLD}
 
 @define(eq=False)
 class Orders:
-    """Signals that the first process has passed on; its end is one, too."""
+    """Signals that the first process has passed on; its end counts as SIGTERM."""
 
     _channel: socket.socket
     _alone: bool = field(init=False, default=False)
@@ -49,8 +49,8 @@ class Orders:
         return signal.Signals(data[0]) if data else signal.SIGTERM
 
     def serving(self) -> None:
-        """Tell the first process that this one serves."""
-        with suppress(OSError):  # it is gone, which is an order of its own
+        """Report to the first process that this one serves."""
+        with suppress(OSError):  # it is gone, which `__anext__` notices
             self._channel.send(_SERVING)
 
 
@@ -60,7 +60,7 @@ class _Worker:
     number: int
     channel: socket.socket
 
-    def tell(self, order: signal.Signals) -> None:
+    def send(self, order: signal.Signals) -> None:
         with suppress(OSError):  # it has died
             self.channel.send(bytes([order]))
 
@@ -72,16 +72,16 @@ class _Worker:
 
 @define(eq=False)
 class Workers:
-    """*count* processes, each of which does *work*.
+    """*count* processes, each of which runs *work*.
 
-    One that dies is replaced.  Where one ends by itself before it serves, the next would, too: then all end.
+    One that dies is replaced.  Where one exits before it serves, its replacement would, too: then all end.
 
     Args:
-        count: How many.
-        listener: The socket that they share; closed here when they are to end, as somebody would wait there in vain.
-        work: Serves, and does as its orders say; the number is from 0 on, and that of the one that is replaced.
-        reload: Reads the settings anew, for workers that come later; whether they can work.
-        buried: Told the id of each process that has died.
+        count: Number of processes.
+        listener: The socket that they share; closed here when they are to end, or clients would wait there in vain.
+        work: Serves, and obeys its orders; the number is from 0 on, a replacement has that of its predecessor.
+        reload: Reads the settings anew, for workers that are started later; whether they can work.
+        buried: Called with the id of each process that has died.
     """
 
     _count: int
@@ -94,7 +94,8 @@ class Workers:
     _failed: bool = field(init=False, default=False)
 
     def run(self, started: Callable[[], None]) -> int:
-        """Call *started* when there are workers, and wait for their end; the exit status."""
+        """Call *started* when there are workers, wait for their end, and return the exit status."""
+        # Blocked from here on, so that a signal that comes while workers are started waits for sigwait.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
         try:
             for number in range(self._count):
@@ -103,10 +104,10 @@ class Workers:
             while self._workers:
                 received = signal.Signals(signal.sigwait(_WATCHED))
                 if received is signal.SIGCHLD:
-                    self._bury()
+                    self._reap()
                 elif received is signal.SIGHUP:
                     if self._reload():
-                        self._tell(received)
+                        self._send_all(received)
                 else:
                     self._end(received)
         finally:
@@ -115,15 +116,15 @@ class Workers:
 
     def _end(self, order: signal.Signals) -> None:
         self._ending = True
-        self._tell(order)
+        self._send_all(order)
         self._listener.close()
 
-    def _tell(self, order: signal.Signals) -> None:
+    def _send_all(self, order: signal.Signals) -> None:
         for worker in self._workers.values():
-            worker.tell(order)
+            worker.send(order)
 
-    def _bury(self) -> None:
-        """Look who has died, and replace them."""
+    def _reap(self) -> None:
+        """Reap processes that have died, and replace them."""
         for worker in tuple(self._workers.values()):
             pid, status = os.waitpid(worker.pid, os.WNOHANG)
             if not pid:
@@ -145,22 +146,22 @@ class Workers:
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        sys.stdout.flush()
+        sys.stdout.flush()  # or both processes would hold, and print, what is buffered
         if pid := os.fork():
             theirs.close()
             self._workers[pid] = _Worker(pid, number, ours)
         else:
             ours.close()
-            self._be_worker(theirs, number)
+            self._run_worker(theirs, number)
 
-    def _be_worker(self, channel: socket.socket, number: int) -> NoReturn:
-        """Work, and end this process: nothing of what the first has begun is to be finished here."""
+    def _run_worker(self, channel: socket.socket, number: int) -> NoReturn:
+        """Work, and end this process with ``os._exit``: the cleanup of the first process must not run here."""
         status = 1
         try:
             for other in self._workers.values():
                 other.channel.close()  # else their end would not be seen when the first process is gone
             for each in ORDERS:
-                signal.signal(each, _heed_not)
+                signal.signal(each, _ignore)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             self._work(Orders(channel), number)
             status = 0
@@ -172,5 +173,5 @@ class Workers:
             os._exit(status)
 
 
-def _heed_not(number: int, frame: object) -> None:
-    """Ignore it here, but not in programs that are run from here, as SIG_IGN would."""
+def _ignore(number: int, frame: object) -> None:
+    """Ignore the signal here, but not in programs that are run from here, as SIG_IGN would."""

@@ -70,7 +70,7 @@ class ClientSettings:
 
 @frozen(kw_only=True)
 class CorsSettings:
-    """Which pages may use the gateway from a browser."""
+    """Pages that may use the gateway from a browser."""
 
     origins: tuple[str, ...] = setting((), PAGE)
     """Origins of pages that may, as browsers write them (``https://app.example``, ``app://obsidian.md``, ``null``), or
@@ -86,15 +86,15 @@ class InspectorSettings:
     this, with a secret for as long as it runs."""
 
     secret: str = setting("", SECRET, secret=True)
-    """Who knows it may look, at whatever clients' keys have asked; no key of a client's opens the page."""
+    """Opens the page, which shows the calls of all clients; no client's key opens it."""
 
     trust_host: bool = False
-    """Let the host decide who may look, by ``App(may_inspect=…)``; then no secret is asked for."""
+    """Let the host decide who may open the page, by ``App(may_inspect=…)``; then it asks for no secret."""
 
     hosts: tuple[str, ...] = setting((), SITE)
-    """Names under which browsers may open it, besides those of the machine itself (``localhost``, ``127.0.0.1``,
-    ``[::1]``): another one may be a trick of a hostile page.  With ``inspector.trust_host`` that is the host's
-    business."""
+    """Host names under which browsers may open it, in addition to those of the machine itself (``localhost``,
+    ``127.0.0.1``, ``[::1]``): any other may come from a hostile page (DNS rebinding).  With ``inspector.trust_host``
+    the host checks that."""
 
     calls: int = setting(1000, Bounds(1, 100_000))
     """Calls that are kept, in the memory of each process; the oldest make room for new ones."""
@@ -103,15 +103,15 @@ class InspectorSettings:
     """Memory that they may take, with what *content* adds to them."""
 
     content: str = setting("none", Choices(("none", "masked", "full")))
-    """What is kept of the bytes that clients and services sent, from which each step of an answer can be seen:
+    """Recording of the bytes that clients and services sent, from which each step of an answer can be shown:
     ``none``; ``masked`` shows no word of prompts and answers, only their shape; ``full`` shows everything but secrets.
     Where memory is short, bytes of old calls go first.  ``kiro-asgi serve --inspect`` sets ``full``, and
     ``--inspect=masked`` or ``--inspect=none`` the others."""
 
     prices: tuple[str, ...] = setting((), PRICE)
-    """What a million tokens cost, each as ``model=input/output``, in any money; ``/`` and what is read from a cache and
-    written to it may follow.  ``*`` in a model's name stands for any text, and the first row that fits counts.  Without
-    any, no costs are shown."""
+    """Prices of a million tokens, each as ``model=input/output``, in any currency; ``/`` and the price of reading from
+    a cache and of writing to it may follow.  ``*`` in a model's name stands for any text, and the first row that fits
+    counts.  Without any, no costs are shown."""
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -122,21 +122,21 @@ class InspectorSettings:
 
 @frozen(kw_only=True)
 class RoutingSettings:
-    """Which upstream a model is asked of.
+    """Choice of the upstream for a model.
 
-    Upstreams are called as their slices are: ``kiro``, ``gemini``, ``anthropic``, ``openai``, and the names of those in
-    ``custom``.  A client that asks for ``upstream/model`` names one itself.
+    Upstreams have the names of their tables: ``kiro``, ``gemini``, ``anthropic``, ``openai``, and those in ``custom``.
+    A client that asks for ``upstream/model`` names one itself.
     """
 
     models: tuple[str, ...] = setting((), ROUTE)
-    """Rows, each as ``pattern=upstream/model``; more targets follow after ``>``, each asked where those before it fail.
-    In a pattern, ``*`` stands for any text, and the most particular one counts.  Without ``/model``, the name stays."""
+    """Rows, each as ``pattern=upstream/model``; more targets follow after ``>``, each used where those before it fail.
+    In a pattern, ``*`` stands for any text, and the most specific one counts.  Without ``/model``, the name stays."""
 
     order: tuple[str, ...] = setting((), UPSTREAM)
-    """Upstreams in the order in which they are asked for a model that several of them list."""
+    """Upstreams in the order in which they are preferred for a model that several of them list."""
 
     default: str = setting("", UPSTREAM)
-    """The upstream of models that nobody lists.  Empty: the first."""
+    """The upstream of models that no upstream lists.  Empty: the first."""
 
 
 @frozen(kw_only=True)
@@ -144,8 +144,8 @@ class ToolSettings:
     """Repairs of tool calls that arrive broken."""
 
     remap_arguments: bool = True
-    """Give an argument the name that the client's schema has for it, where a model used another usual one, or another
-    spelling (``filePath`` for ``file_path``)."""
+    """Rename an argument to the client's schema, where a model used another common name or another spelling
+    (``filePath`` for ``file_path``)."""
 
     parameter_names: tuple[str, ...] = setting((), PARAMETER)
     """Names of arguments to put back, each as ``tool.wire=client``: where a model calls that tool with ``wire``, the
@@ -155,17 +155,17 @@ class ToolSettings:
     """Leave out arguments that the client's schema does not declare, where it has ``additionalProperties: false``."""
 
     repair_encoding: bool = True
-    """Read arguments that are JSON within a text as what they stand for, where the client's schema wants no text."""
+    """Decode arguments that are JSON within a string, where the client's schema does not want a string."""
 
     repairs_off: tuple[str, ...] = setting((), REPAIR)
-    """Repairs of arguments that are no JSON, to be switched off: ``control_characters`` (that stand in a string as they
-    are), ``trailing_commas``, ``byte_order_mark``.  What cannot be read then is withheld as malformed."""
+    """Repairs of arguments that are not valid JSON, to be switched off: ``control_characters`` (unescaped in a string),
+    ``trailing_commas``, ``byte_order_mark``.  Arguments that cannot be read then are withheld as malformed."""
 
     mcp_bridge: bool = True
     """Read calls of MCP tools that a model wrote as XML in its text."""
 
     fuzzy_names: bool = True
-    """Take a tool name that no client offered for the one that it nearly is."""
+    """Correct a tool name that the client did not offer to the offered one that it nearly is."""
 
     leaked_calls: bool = False
     """Read tool calls that a model wrote into its text in other ways, as ``[Called …]`` or ``<invoke …>``."""
@@ -179,27 +179,28 @@ class StreamSettings:
     """Seconds of silence after which the client gets a sign of life; 0 switches it off."""
 
     heartbeat_style: str = setting("auto", Choices(("auto", "comment")))
-    """What a sign of life is: ``auto`` (in the Responses API an event that changes nothing, as the idle timer of Codex
-    counts no comments; in the Messages API a ``ping``; else a comment) or ``comment`` (in the Responses API a comment,
+    """Form of a sign of life: ``auto`` (in the Responses API an event that changes nothing, as the idle timer of Codex
+    ignores comments; in the Messages API a ``ping``; else a comment) or ``comment`` (in the Responses API a comment,
     too)."""
 
     early_commit_after: float = setting(15.0, Bounds(0, DAY))
-    """Seconds after which the response head goes out even without an event; a failure that nothing helps after
-    that goes in-stream.  0: never.
+    """Seconds after which the response head is sent even without an event; a failure after that which no retry helps
+    is sent in the stream.  0: never.
     A first try that may take no longer than this is waited for."""
 
     idle_timeout: float = setting(300.0, Bounds(0, DAY))
     """Seconds without an upstream event, not counting time spent waiting for the client; 0 switches it off."""
 
     tool_emission: str = setting("complete", Choices(("complete", "end", "incremental")))
-    """When a tool call is sent: ``complete`` (its JSON is), ``end`` (after everything else) or ``incremental``."""
+    """When a tool call is sent: ``complete`` (once its JSON is complete), ``end`` (after everything else) or
+    ``incremental``."""
 
     lead_in: str = setting("", presets={"contract": "I will call a tool to help with this:"})
     """Text put before an answer that begins with a tool call; empty for none."""
 
     language: str = setting("en", Choices(("en", "zh")))
-    """Language in which people are told that the network failed in the middle of an answer, that a tool call could not
-    be read, and what pages an answer rests on: ``en`` or ``zh``."""
+    """Language of notes to people, that the network failed in the middle of an answer, that a tool call could not be
+    read, and on what pages an answer rests: ``en`` or ``zh``."""
 
     synthetic: bool = False
     """Wait for the whole answer, then send it as a stream."""
@@ -208,30 +209,30 @@ class StreamSettings:
     """Send the text of such a stream sentence by sentence."""
 
     usage_chunk: str = setting("own", Choices(("own", "finish")))
-    """Where a stream of Chat Completions tells its token counts: ``own`` (a chunk behind all others, for a client that
-    asks with ``stream_options.include_usage``) or ``finish`` (in the chunk with the ``finish_reason``, for all; some
-    clients look nowhere else)."""
+    """Place of the token counts in a stream of Chat Completions: ``own`` (a chunk after all others, for a client that
+    asks with ``stream_options.include_usage``) or ``finish`` (in the chunk with the ``finish_reason``, for all clients;
+    some read them only there)."""
 
     relay: str = setting("auto", Choices(("auto", "unrepaired", "never")))
-    """Whether answers of a service that speaks the client's own API go through as they are: ``auto`` (where nothing in
-    them is ours to do), ``unrepaired`` (also where the client has tools, so that calls come as the service wrote them)
-    or ``never`` (they are translated like all others)."""
+    """Whether answers of a service that has the client's own API go through as they are: ``auto`` (where the gateway
+    has nothing to change in them), ``unrepaired`` (also where the client has tools, so that calls come as the service
+    wrote them) or ``never`` (they are translated like all others)."""
 
 
 @frozen(kw_only=True)
 class StructuredSettings:
-    """Answers that are to be JSON (structured output)."""
+    """Answers that must be JSON (structured output)."""
 
     streaming: str = setting("checked", Choices(("checked", "unchecked")))
     """How they are streamed: ``checked`` (sent when they are complete and have been checked, unless the service itself
-    guarantees their form) or ``unchecked`` (sent as they come; what is wrong with them is in the log)."""
+    guarantees their form) or ``unchecked`` (sent as they come; the log has what is wrong with them)."""
 
 
 @frozen(kw_only=True)
 class FetchSettings:
     """Images and documents that requests name by their ``https`` addresses, for services that take bytes only.
 
-    A service that fetches addresses itself is told them.
+    A service that fetches addresses itself is sent the addresses.
     """
 
     allow: tuple[str, ...] = setting((), HOST)
@@ -247,7 +248,7 @@ class FetchSettings:
 
 @frozen(kw_only=True)
 class LimitSettings:
-    """Bounds of what one client may cost."""
+    """Bounds of the memory, connections and time that requests may take."""
 
     body_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
     """Largest request body, in bytes."""
@@ -276,7 +277,7 @@ class LimitSettings:
     """Seconds for one whole upstream call, the wait for a connection included."""
 
     write_timeout: float = setting(60.0, Bounds(MOMENT, DAY))
-    """Seconds that a client may take none of what it is sent; then it is dropped, and its upstream call ended.  Where
+    """Seconds for which a client may read nothing; then it is dropped, and its upstream call ended.  Where
     other requests wait for a connection: a twelfth to a sixth of that."""
 
     tool_input_bytes: int = setting(TOOL_INPUT_BYTES, Bounds(1, 2**40))
@@ -284,7 +285,7 @@ class LimitSettings:
 
     answer_bytes: int = setting(ANSWER_BYTES, Bounds(1, 2**40))
     """Room for what has to be kept of one answer, in bytes of memory: all of a collected one, of one of the Responses
-    API and of one with ``stream.synthetic``, else calls that have not ended and what waits behind them.  Beyond it the
+    API and of one with ``stream.synthetic``, else calls that have not ended and what waits for them.  Beyond it the
     answer ends with the error ``answer_too_large``.  A longer one would not fit into the next request anyway."""
 
 
@@ -316,11 +317,11 @@ class ResponsesSettings:
     """Seconds that one may take; then it fails."""
 
     background_bytes: int = setting(32 * 1024 * 1024, Bounds(1, 2**40))
-    """Bytes of the events of one; they are kept for who streams it again, and with more of them it fails."""
+    """Bytes of the events of one; they are kept for clients that stream it again, and with more of them it fails."""
 
     compact_output: str = setting("messages", Choices(("messages", "item")))
-    """What ``/v1/responses/compact`` gives back: the last messages of the user's and the compaction (``messages``, as
-    OpenAI's does), or the compaction alone (``item``): the official Python SDK, told to be strict, takes no message."""
+    """Output of ``/v1/responses/compact``: the last messages of the user and the compaction (``messages``, as with
+    OpenAI), or the compaction alone (``item``): the official Python SDK in its strict mode accepts no message."""
 
 
 @frozen(kw_only=True)
@@ -328,11 +329,11 @@ class RetrySettings:
     """Retries before anything was sent to the client, and cooldowns of credentials that are at fault."""
 
     attempts: int = setting(3, Bounds(1, 100))
-    """Tries in all.  With more than one the gateway's clients are told not to try again by themselves."""
+    """Tries in all.  With more than one, errors ask the gateway's clients not to retry by themselves."""
 
     max_wait: float = setting(20.0, Bounds(0, DAY))
-    """Seconds that one request waits between its tries, all of them together.  Where a service asks for more patience,
-    the client is told at once, and when to come back."""
+    """Seconds that one request waits between its tries, all of them together.  Where a service asks for a longer wait,
+    the client gets the error at once, with the time to wait."""
 
     timeout_attempts: int = setting(2, Bounds(1, 100))
     """Tries in all where the service was merely silent, and no more than ``retry.attempts``."""
@@ -341,7 +342,7 @@ class RetrySettings:
     """Seconds before the second try."""
 
     factor: float = setting(2.0, Bounds(1, 100))
-    """How much longer each further delay is."""
+    """Factor by which each further delay is longer."""
 
     jitter: float = setting(0.1, Bounds(0, 1))
     """Share of a delay that is drawn at random."""
@@ -353,7 +354,7 @@ class RetrySettings:
     """Seconds before the second try where the model has no capacity."""
 
     refused_base: float = setting(2.0, Bounds(0, DAY))
-    """Seconds that a credential rests which the service refuses (401, 403), doubled by each further refusal."""
+    """Seconds that a credential rests after the service refused it (401, 403), doubled by each further refusal."""
 
     refused_cap: float = setting(60.0, Bounds(0, DAY))
     """Longest such rest, in seconds."""
@@ -363,8 +364,7 @@ class RetrySettings:
     rest."""
 
     suspicion: float = setting(1800.0, Bounds(0, 30 * DAY))
-    """Seconds that a credential rests, and the service is not asked with it, after the service spoke of suspicious
-    activity or a suspension."""
+    """Seconds that a credential rests after the service reported suspicious activity or a suspension."""
 
 
 @frozen(kw_only=True)
@@ -372,7 +372,7 @@ class RecoverySettings:
     """Notices to the model, in the next request, about an answer that was cut short."""
 
     enabled: bool = True
-    """Remember answers whose tool call was cut, and tell the model on the next request."""
+    """Remember answers whose tool call was cut, and add a notice for the model to the next request."""
 
     ttl: float = setting(3600.0, Bounds(0, 30 * DAY))
     """Seconds that such an answer is remembered."""
@@ -380,7 +380,7 @@ class RecoverySettings:
 
 @frozen(kw_only=True)
 class StateSettings:
-    """State that is kept between requests: responses that clients go back to, answers that were cut, and signatures of
+    """State that is kept between requests: responses that clients refer to, answers that were cut, and signatures of
     tool calls."""
 
     engine: str = setting("auto", Choices(("auto", "memory", "sqlite", "valkey")))
@@ -410,8 +410,8 @@ class StateSettings:
     ``valkey``, or ``auto`` with ``kiro-asgi serve``."""
 
     seal_key: str = setting("", KEY, secret=True)
-    """Secret by which ``encrypted_content`` of reasoning is known again; the same for all processes.  Empty: a random
-    one, for as long as the process lives; with ``kiro-asgi serve`` and ``auto``, one that is kept beside the file."""
+    """Secret that seals the ``encrypted_content`` of reasoning; the same for all processes.  Empty: a random one, for
+    as long as the process lives; with ``kiro-asgi serve`` and ``auto``, one that is kept beside the file."""
 
     @property
     def is_shared(self) -> bool:

@@ -2,7 +2,7 @@
 offer.
 
 A package offers one by an entry point with the manifest's name, in the group of its kind.  It is imported where
-somebody has written settings below that name, and not before.
+settings below that name are set, and not before.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PartyKind(Generic[M]):
     """A kind of extension: the class of its manifest, and the entry points where it is found."""
 
     title: str
-    """As messages call one of them, with its article."""
+    """Its name in messages, with the article."""
 
     public: str
-    """The group of entry points that are manifests, and the module that outsiders import what they need from."""
+    """The group of entry points that are manifests, and the module from which extensions import."""
 
     manifest: type[M]
 
@@ -46,7 +46,7 @@ class PartyKind(Generic[M]):
     """Make the field of a tree that holds the settings of a manifest."""
 
     known: Callable[[type], Iterable[tuple[str, M]]]
-    """Field and manifest of those that the class of a tree has settings for."""
+    """Field and manifest of each that the class of a tree has settings for."""
 
     def installed(self, name: str) -> M:
         """The manifest that an installed package offers by this *name*, imported.
@@ -63,7 +63,7 @@ class PartyKind(Generic[M]):
         place = f"the entry point {point.value} of {_package(point)}"
         try:
             manifest = point.load()
-        except Exception as error:  # whatever a module does when it is imported
+        except Exception as error:  # an extension's module may raise anything
             raise ConfigError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
         if not isinstance(manifest, self.manifest):
             wanted = f"{self.public}.{self.manifest.__name__}"
@@ -90,7 +90,7 @@ DIALECTS: Final[PartyKind[DialectManifest]] = PartyKind(
     known=dialects_in,
 )
 KINDS: Final[tuple[PartyKind[Any], ...]] = (UPSTREAMS, DIALECTS)
-"""Of one name the first kind is meant."""
+"""In order of precedence, where several have one name."""
 
 
 def including(root: type[T], manifests: Iterable[Manifest[Any] | DialectManifest]) -> type[T]:
@@ -121,7 +121,7 @@ def with_installed(root: type, tables: Iterable[str]) -> tuple[type, Mapping[str
     """*root* with those of *tables* that it does not know and an installed package offers.
 
     Returns:
-        The class, and of each table that is offered and cannot be had what is wrong.
+        The class, and the problem of each table that is offered and cannot be loaded.
     """
     there = {*(it.name for it in attrs.fields(root)), *slices(root), *families(root)}
     wrong: dict[str, str] = {}
@@ -155,7 +155,7 @@ def _kind(manifest: object) -> PartyKind[Any] | None:
 
 
 def _problems(root: type, manifest: Any, others: Iterable[str]) -> Iterator[str]:
-    """Problems of *manifest*, which is to stand in *root* beside *others*."""
+    """Problems of *manifest*, which is to be added to *root* with *others*."""
     if (kind := _kind(manifest)) is None:
         yield f"neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: {manifest!r:.60}"
         return
@@ -173,7 +173,7 @@ def _problems(root: type, manifest: Any, others: Iterable[str]) -> Iterator[str]
 def _settings_problems(settings: type, kind: PartyKind[Any]) -> Iterator[str]:
     try:
         made, known = settings(), leaves(settings)
-    except Exception as error:  # noqa: BLE001 - anybody's class
+    except Exception as error:  # noqa: BLE001 - an extension's class may raise anything
         yield f" cannot be made without arguments: {type(error).__name__}: {error}"
         return
     for leaf in known.values():

@@ -1,6 +1,6 @@
 """A tree of attrs classes seen as dotted paths, e.g. ``kiro.region``; knows no particular setting.
 
-Most tables are there always.  Those of a family, a field that maps names to slices, are there when somebody names them:
+Most tables always exist.  Those of a family, a field that maps names to slices, exist where they are set:
 ``custom.ollama`` is a member of the family ``custom``.
 """
 
@@ -75,7 +75,7 @@ def members_of(root: type, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def tables(root: type, members: Iterable[str] = ()) -> dict[str, type]:
-    """Every table of settings and its class: those that are there always, and *members*."""
+    """Every table of settings and its class: those that always exist, and *members*."""
     return slices(root) | {path: families(root)[path.partition(".")[0]] for path in members}
 
 
@@ -107,7 +107,7 @@ def assemble(root: type[T], values: Mapping[str, Any]) -> T:
 
 @cache
 def _hints(root: type) -> Mapping[str, Any]:
-    """The types of a class's fields; kept, since reading annotations takes most of the time that settings take."""
+    """The types of a class's fields; cached, since reading annotations takes most of the time to build settings."""
     return MappingProxyType(get_type_hints(root))
 
 
@@ -136,7 +136,7 @@ def _walk(root: type, members: tuple[str, ...], at: str = "") -> Iterator[Leaf]:
 
 @cache
 def _fixed(kind: type, at: str) -> tuple[Leaf, ...]:
-    """The settings of a table that is there always."""
+    """The settings of a table that always exists."""
     return tuple(_walk(kind, (), at))
 
 

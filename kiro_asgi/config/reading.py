@@ -45,7 +45,7 @@ class Given:
     """One value, as it was written."""
 
     source: str
-    """Where, in words for a message."""
+    """Its place, in words for a message."""
 
     value: Any = field(default=None, repr=False)
     path: str = ""
@@ -59,8 +59,8 @@ class SettingsReading:
     """Values, sources and problems of all layers together."""
 
     root: type
-    """The class of the tree: that which was to be read, with the settings of upstreams and client APIs that
-    were written and that installed packages offer."""
+    """The class of the tree: the one to read, with the settings of those upstreams and client APIs of installed
+    packages that were written."""
 
     values: Mapping[str, Any] = field(repr=False)
     sources: Mapping[str, str]
@@ -70,11 +70,11 @@ class SettingsReading:
     """One line each."""
 
     faulty: frozenset[str] = frozenset()
-    """Tables with a value that cannot be used; *values* have none of theirs."""
+    """Tables with a value that cannot be used; *values* has none of these tables' values."""
 
 
 def read(root: type, given: Iterable[Given]) -> SettingsReading:
-    """Check every value, and let later ones win; what nobody gave has the value of the preset that was chosen."""
+    """Check every value, and let later ones win; the others have the values of the chosen preset."""
     given = tuple(given)
     members = members_of(root, (it.path for it in given))
     known = leaves(root, members)
@@ -119,7 +119,7 @@ def read_toml(root: type, file: Path) -> SettingsReading:
 def _read(
     root: type, document: Mapping[str, Any] | Given, place: str = "", environ: Mapping[str, str] = MappingProxyType({})
 ) -> SettingsReading:
-    """Read *document*, which is called *place* in messages, and above it *environ*."""
+    """Read *document*, which is called *place* in messages, and *environ*, which wins over it."""
     given = [document] if isinstance(document, Given) else []
     written = {} if isinstance(document, Given) else document
     root, wrong = with_installed(root, (*written, *filter(None, map(_table, environ))))
@@ -148,7 +148,7 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
 
 
 def _as_setting(value: Any) -> Any:
-    """*value* of a document as settings have it: lists as tuples, and moments, which TOML has, as texts."""
+    """*value* of a document as settings have it: lists as tuples, and TOML's dates with times as texts."""
     if type(value) is list:
         return tuple(value)
     return value.isoformat() if type(value) is datetime else value
@@ -167,7 +167,7 @@ def _document(file: Path) -> Mapping[str, Any] | Given:
 
 
 def _table(variable: str) -> str:
-    """The table, or the setting without one, that *variable* is of by its name; empty for one that is not ours."""
+    """The table, or the top-level setting, that *variable* names; empty for a variable without our prefix."""
     ours = variable.upper().startswith(ENV_PREFIX)
     return variable[len(ENV_PREFIX) :].lower().partition("__")[0] if ours else ""
 
@@ -196,7 +196,7 @@ def _path(variable: str) -> str:
 
 
 def _from_text(leaf: Leaf, text: str) -> Given:
-    """The value that *text* stands for; left as text where it stands for none, so that its rule complains."""
+    """The value that *text* stands for; left as text where it stands for none, so that its rule reports it."""
     value: Any = text
     if leaf.type is bool:
         value = WORDS.get(text.strip().lower(), text)

@@ -40,7 +40,7 @@ def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> 
 
     Args:
         root: The class of the whole tree.
-        members: The tables that somebody named, e.g. ``custom.ollama``.
+        members: The tables of families that are set, e.g. ``custom.ollama``.
         values: By path; those that are missing have their defaults.
     """
     named, upstreams = tuple(members), {field for field, _ in manifests_in(root)}
@@ -57,7 +57,7 @@ def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> 
 
 
 def _body_conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A body of the largest size must find room; told of the setting that somebody changed."""
+    """A body of the largest size must find room; reported for the setting that was changed from its default."""
     usual = LimitSettings()
     body = values.get("limits.body_bytes", usual.body_bytes)
     room = values.get("limits.body_bytes_in_flight", usual.body_bytes_in_flight)
@@ -102,7 +102,7 @@ def violations(root: type, values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def require(problems: Iterable[str]) -> None:
-    """Accept no problems.
+    """Refuse settings that have problems.
 
     Raises:
         ConfigError: There are some; the message has one line for each.

@@ -1,4 +1,4 @@
-"""The whole tree of settings, how it is built from what somebody wrote, and how it is told in words."""
+"""The tree of all settings: how it is built from files and variables, and its description in words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _read_only(tables: Mapping[str, T]) -> Mapping[str, T]:
 
 @frozen(kw_only=True)
 class Settings(BuiltinSettings):
-    """Everything that can be set: of the gateway, and of each upstream below its name.
+    """All settings: of the gateway, and of each upstream below its name.
 
     Raises:
         ConfigError: A value breaks its rule; the message lists every such path.
@@ -87,8 +87,8 @@ class Settings(BuiltinSettings):
     """Send licensed sources as an Anthropic event of their own; the official SDKs do not know it."""
 
     raise_unexpected: bool = False
-    """Raise exceptions that nobody foresaw to the host as well, once they are answered and logged: for a debugger, an
-    error tracker or a test client around the application.  Starlette's test client gets them in any case."""
+    """Raise unexpected exceptions to the host as well, once they are answered and logged: for a debugger, an error
+    tracker or a test client around the application.  Starlette's test client gets them in any case."""
 
     def __attrs_post_init__(self) -> None:
         require(unnameable(self) or violations(type(self), values_of(self)))
@@ -103,7 +103,7 @@ class Settings(BuiltinSettings):
         return including(cls, parties)
 
     def with_defaults(self, *parties: Manifest[Any] | DialectManifest) -> Settings:
-        """These settings, and the defaults of each of *parties* that they have no table for.
+        """These settings, with defaults for each of *parties* for which they have no table.
 
         Raises:
             ConfigError: As for `including`.
@@ -161,7 +161,7 @@ class SettingRow:
     """The current value; a secret is masked."""
 
     choices: tuple[str, ...]
-    """The values that are allowed, but for empty where that is the default; none where any value is."""
+    """The allowed values, without the empty one where that is the default; empty where any value is allowed."""
 
     doc: str
     """The docstring under the field, on one line; reStructuredText."""
@@ -213,7 +213,7 @@ def _type_name(kind: Any) -> str:
 def _field_docs(owner: type) -> dict[str, str]:
     """Field name to the docstring under it, in the class or in the one that it shares fields with.
 
-    A class whose source is not to be had has none: that of an upstream from outside may be made anywhere.
+    A class without readable source has none: an upstream from outside may make its class anywhere.
     """
     docs = dict.fromkeys((it.name for it in attrs.fields(owner)), "")
     for kind in filter(attrs.has, reversed(owner.__mro__)):

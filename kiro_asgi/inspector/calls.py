@@ -1,9 +1,8 @@
-"""The latest calls, in memory: what the page lists.
+"""The latest calls, in memory, for the page's list.
 
 Names, counts and times are kept; prompts and answers only where there is a recorder, whose recordings go first when
-memory is short.  Each call has the number of its last change, so whoever
-looks asks for all that changed since, however long ago that was: nobody waits for a viewer, and a slow one sees fewer
-steps of the way to the same list.
+memory is short.  Each call has the number of its last change, so a viewer asks for all that changed since, however long
+ago that was: no call waits for a viewer, and a slow one sees fewer steps of the way to the same list.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ _BEATS: Final = 200
 """Signs of life that are kept of a call."""
 
 _HEADERS: Final = 30
-"""Headers by which a service tells what is left."""
+"""Rate-limit headers that are kept of an answer."""
 
 _REFRESH: Final = 0.1
 """Seconds between two changes of a call that merely goes on."""
@@ -101,7 +100,7 @@ class State(StrEnum):
     """How far a call has come."""
 
     READING = "reading"
-    """The request is being read, and put into a service's words."""
+    """The request is being read, and rendered for a service."""
 
     WAITING = "waiting"
     """A service was asked."""
@@ -132,7 +131,7 @@ class RecordedCall:
     """Without its headers, among which is the client's key."""
 
     agent: str
-    """The program that called, as it says."""
+    """The ``user-agent`` header."""
 
     change: int
     """Number of its last change, among those of all calls."""
@@ -140,10 +139,10 @@ class RecordedCall:
     state: State = State.READING
     attempts: list[Attempt] = field(factory=list)
     received: Ticks = field(factory=Ticks)
-    """What came from services, by seconds from the beginning of the call."""
+    """Bytes from services, by seconds from the beginning of the call."""
 
     sent: Ticks = field(factory=Ticks)
-    """What the client was sent."""
+    """Bytes to the client, likewise."""
 
     beats: list[float] = field(factory=list)
     """When the client was sent something although nothing had come: signs of life."""
@@ -152,7 +151,7 @@ class RecordedCall:
     """Seconds that the client let its answer wait."""
 
     recording: Recording | None = None
-    """What came and went; ``None`` where nothing was recorded, or memory was short."""
+    """Its recording; ``None`` where nothing was recorded, or memory was short."""
 
     pinned: bool = False
     """Whether it stays, with what was recorded, while others make room."""
@@ -167,13 +166,13 @@ class RecordedCall:
 
 @frozen
 class Changes:
-    """What has changed since somebody looked."""
+    """Changes since a viewer last looked."""
 
     calls: tuple[RecordedCall, ...]
     """In the order of their changes."""
 
     latest: int
-    """Number of the last change among them: what to ask with next."""
+    """Number of the last change among them, to ask with next."""
 
     oldest: int
     """Number of the oldest call that is kept in its order; those before it are gone, unless they are in *kept*."""
@@ -186,7 +185,7 @@ class Changes:
 class RecentCalls(ByteObserver):
     """Keeps calls until there are too many, or they take too much memory; then the oldest go, those under way last.
 
-    Event loops in several threads may tell it at once.
+    Event loops in several threads may call it at once.
     """
 
     _most: int
@@ -196,7 +195,7 @@ class RecentCalls(ByteObserver):
     """Bytes of memory that they may take."""
 
     _recorder: Recorder | None = None
-    """Is told of each call before this is."""
+    """Observes each call before this does."""
 
     _by_id: OrderedDict[str, RecordedCall] = field(init=False, factory=OrderedDict)
     """In the order in which they came."""
@@ -213,10 +212,10 @@ class RecentCalls(ByteObserver):
     """Bytes of memory that all take, about."""
 
     deletions: int = field(init=False, default=0)
-    """Times that somebody deleted calls, whatever their numbers: viewers of fewer begin anew."""
+    """Times that a viewer deleted calls; those who have seen fewer begin anew."""
 
     allowances: dict[str, dict[str, str]] = field(init=False, factory=dict)
-    """By credential what the head of its last answer told of what is left: names of headers, and their values."""
+    """By credential the rate-limit headers of its last answer that had any: names and values."""
 
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
 
@@ -243,7 +242,7 @@ class RecentCalls(ByteObserver):
                 self._changed(kept, plan.started)
 
     def attempted(self, call: CallFacts, attempt: AttemptFacts) -> None:
-        """Note what became of that."""
+        """Note how the attempt ended."""
         with self._guard:
             if (kept := self._by_id.get(call.request_id)) is not None:
                 for each in kept.attempts[-1:]:
@@ -251,12 +250,12 @@ class RecentCalls(ByteObserver):
                 self._changed(kept, attempt.plan.started + attempt.seconds)
 
     def head_received(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
-        """Note what the service says of what is left."""
-        told = {name.decode("latin-1").lower(): value for name, value in headers if b"ratelimit" in name.lower()}
-        if told:
+        """Note the rate-limit headers of the service."""
+        limits = {name.decode("latin-1").lower(): value for name, value in headers if b"ratelimit" in name.lower()}
+        if limits:
             with self._guard:
                 if (kept := self._by_id.get(call.request_id)) is not None and kept.attempts:
-                    shown = {name: value[:_TEXT].decode("latin-1") for name, value in islice(told.items(), _HEADERS)}
+                    shown = {name: value[:_TEXT].decode("latin-1") for name, value in islice(limits.items(), _HEADERS)}
                     self.allowances[kept.attempts[-1].plan.credential] = shown
 
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
@@ -265,7 +264,7 @@ class RecentCalls(ByteObserver):
             if (kept := self._by_id.get(call.request_id)) is not None:
                 kept.received.add(at - call.started, len(data))
                 kept.state = State.STREAMING
-                self._went_on(kept, at)
+                self._progressed(kept, at)
 
     def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
         """Note that some of it was sent."""
@@ -278,7 +277,7 @@ class RecentCalls(ByteObserver):
                     kept.beats.append(moment)
                 kept.sent.add(moment, len(data))
                 kept.blocked += blocked
-                self._went_on(kept, at)
+                self._progressed(kept, at)
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """Note how it ended."""
@@ -338,7 +337,7 @@ class RecentCalls(ByteObserver):
             kept.append(each.number)
         return self._number + 1, tuple(kept)
 
-    def _went_on(self, kept: RecordedCall, at: float) -> None:
+    def _progressed(self, kept: RecordedCall, at: float) -> None:
         if at - kept.seen >= _REFRESH:
             self._changed(kept, at)
 

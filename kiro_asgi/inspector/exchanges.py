@@ -1,7 +1,7 @@
-"""What was recorded of a call, done again when somebody looks: steps, answer, requests, and runs with other settings.
+"""Recordings of calls, replayed when a viewer looks: steps, answer, requests, and runs with other settings.
 
-All of it blocks, as an exchange does: it is for a thread.  One at a time is done, so that looking costs the gateway no
-more than one core.
+All of it blocks, as a replay does: call it in a thread.  One replay is done at a time, so that viewers cost the gateway
+no more than one core.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _EVENTS: Final = 400
 """Events around a difference that are shown of each run."""
 
 _MESSAGES: Final = ("messages", "input", "contents")
-"""Members of a request that hold a conversation, in the words of each API."""
+"""Members of a request that hold a conversation, in any of the APIs."""
 
 _SENT_BYTES: Final = 16 * 1024
-"""Bytes that are shown of what the client was sent, where no more can be said of it: an answer under way, a refusal."""
+"""Bytes that are shown of what the client was sent where that cannot be read as an answer: one under way, a refusal."""
 
 _REFUSED: Final = 400
-"""The lowest status of what is no answer."""
+"""The lowest status of an error."""
 
 _TRANSLATED: Final = {"stream.relay": "never"}
-"""Reads an answer whose bytes went through, by the words of the same service."""
+"""Settings that decode an answer whose bytes went through unread."""
 
 
 class Unseen(Exception):
-    """What was asked for cannot be shown, for a reason that the message says."""
+    """The view cannot be shown; the message says why."""
 
 
 @frozen
 class Run:
-    """How a call is done again."""
+    """Options of a replay."""
 
     rechunk: str = "recorded"
     """As of `derive`."""
@@ -67,14 +67,14 @@ class Run:
 
 @define(eq=False)
 class Exchanges:
-    """Shows what was recorded."""
+    """Shows recordings."""
 
     _maker: TapeMaker
     _content: str
     _settings: Settings
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
     _latest: tuple[RecordedCall, Run, Replay] | None = field(init=False, default=None, repr=False)
-    """Whoever looks asks for the steps, and then for one after the other."""
+    """The last replay: a viewer asks for the steps, and then for one after the other."""
 
     def tape(self, call: RecordedCall, content: str = "") -> Tape:
         """The tape of *call*, as far as it has come; with *content* ``masked`` without a word of prose.
@@ -83,16 +83,16 @@ class Exchanges:
             Unseen: There is none.
         """
         if call.recording is None:
-            raise Unseen("the bytes of this call made room for newer ones; inspector.bytes is the room for all")
+            raise Unseen("the recording of this call made room for newer ones; a larger inspector.bytes keeps more")
         return self._maker.make(call.recording, "masked" if content == "masked" else self._content)
 
     def steps(self, call: RecordedCall, run: Run) -> Mapping[str, Any]:
-        """All steps; of a call that goes on, or cannot be done again, what was read and sent.
+        """All steps; of a call that is under way, or cannot be replayed, what was read and sent.
 
         Raises:
             Unseen: Nothing is kept.
         """
-        why = "it goes on; what happens between is shown when it has ended"
+        why = "the call is under way; the steps between are shown when it has ended"
         if call.end is not None:
             try:
                 replay = self._replay(call, run)
@@ -101,7 +101,7 @@ class Exchanges:
                     raise
                 why = str(unseen)
             else:
-                return {**steps_of(replay), "differs": _told(replay.difference)}
+                return {**steps_of(replay), "differs": _difference(replay.difference)}
         return {**recorded_steps(self.tape(call)), "why": why}
 
     def step(self, call: RecordedCall, run: Run, index: int) -> Mapping[str, Any]:
@@ -120,20 +120,20 @@ class Exchanges:
         return found
 
     def answer(self, call: RecordedCall, run: Run) -> Mapping[str, Any]:
-        """The answer as the client sees it, and what each attempt was told.
+        """The answer as the client sees it, and what the service sent in each attempt.
 
         Raises:
             Unseen: Nothing is kept.
         """
-        why = "it goes on"
+        why = "the call is under way"
         if call.end is not None:
             try:
                 replay = self._replay(call, run)
                 if replay.status < _REFUSED:
                     kinds = {step.kind for step in replay.steps}
                     passed = "read" in kinds and "item" not in kinds
-                    told = self._derive(call, run, _TRANSLATED) if passed else replay
-                    return {"attempts": attempts_of(replay.tape), "passed": passed, **answer_of(told)}
+                    decoded = self._derive(call, run, _TRANSLATED) if passed else replay
+                    return {"attempts": attempts_of(replay.tape), "passed": passed, **answer_of(decoded)}
                 why = ""
             except Unseen as unseen:
                 why = str(unseen)
@@ -142,7 +142,7 @@ class Exchanges:
         return {"attempts": attempts_of(tape), "passed": False, "blocks": [], "end": None, "why": why, "sent": sent}
 
     def request(self, call: RecordedCall) -> Mapping[str, Any]:
-        """The client's request, what services were sent, and the rules by which one became the other.
+        """The client's request, the requests to services, and the rules by which one became the other.
 
         Raises:
             Unseen: Nothing is kept.
@@ -168,13 +168,13 @@ class Exchanges:
         upstream = None if plan is None else plan.text("upstream")
         window = None if plan is None else int(plan.number("context_window")) or None
         try:
-            told = explain(body, self._settings, call.facts.api, upstream, window)
+            explanation = explain(body, self._settings, call.facts.api, upstream, window)
         except KiroAsgiError as error:
             return {"ok": False, "error": error.message, "param": getattr(error, "param", None)}
-        return {name: value for name, value in told.items() if name != "payload"}
+        return {name: value for name, value in explanation.items() if name != "payload"}
 
     def conversation(self, call: RecordedCall, calls: Iterable[RecordedCall]) -> Mapping[str, Any]:
-        """The calls that tell the same conversation, each with what it has in common with the one before.
+        """The calls of the same conversation, each with what it has in common with the one before.
 
         Where fewer messages are the same than the one before had, a service's cache of the prompt begins anew.
 
@@ -183,19 +183,19 @@ class Exchanges:
         """
         mine = self._messages(call)
         if not mine:
-            raise Unseen("this request tells no conversation")
+            raise Unseen("this request holds no conversation")
         turns: list[Mapping[str, Any]] = []
         before: list[str] = []
         for each in calls:
             if each is not call and (each.facts.principal, each.facts.api) != (call.facts.principal, call.facts.api):
                 continue
-            told = mine if each is call else self._messages(each)
-            if told[:1] != mine[:1]:
+            messages = mine if each is call else self._messages(each)
+            if messages[:1] != mine[:1]:
                 continue
-            same = same_start(before, told)
+            same = same_start(before, messages)
             facts = {"id": each.facts.request_id, "time": each.facts.time}
-            turns.append({**facts, "messages": len(told), "same": same, "changed": same < len(before)})
-            before = told
+            turns.append({**facts, "messages": len(messages), "same": same, "changed": same < len(before)})
+            before = messages
         return {"turns": turns}
 
     def _messages(self, call: RecordedCall) -> list[str]:
@@ -210,10 +210,10 @@ class Exchanges:
         return [sha256(dumps(each)).hexdigest() for each in found]
 
     def compare(self, one: tuple[RecordedCall, Run], other: tuple[RecordedCall, Run]) -> Mapping[str, Any]:
-        """What the client is sent in two runs, and where that differs first.
+        """Compare what the client is sent in two runs, from the first difference on.
 
         Raises:
-            Unseen: One of them cannot be done.
+            Unseen: One of them cannot be replayed.
         """
         replays = self._replay(*one), self._derive(*other)
         left, right = (replay.sent.split(b"\n\n") for replay in replays)
@@ -221,7 +221,7 @@ class Exchanges:
         last = same_start(reversed(left[first:]), reversed(right[first:]))
         return {
             "same": replays[0].sent == replays[1].sent,
-            "difference": _told(Difference.between(replays[0].sent, replays[1].sent)),
+            "difference": _difference(Difference.between(replays[0].sent, replays[1].sent)),
             "before": first,
             "after": last,
             "runs": [
@@ -238,7 +238,7 @@ class Exchanges:
         }
 
     def settings(self) -> list[Mapping[str, Any]]:
-        """Settings that a run may change: switches, numbers and choices, none that names a place or a person."""
+        """Settings that a run may change: switches, numbers and choices; no addresses, paths or names."""
         values = values_of(self._settings)
         known = leaves(type(self._settings), members_of(type(self._settings), values))
         found = ((path, leaf) for path, leaf in known.items() if path in values and is_replayed(path))
@@ -255,14 +255,14 @@ class Exchanges:
         replay = self._derive(call, run)
         if run == Run() and replay.difference is not None and not replay.tape.attempts:
             raise Unseen(
-                "the call was refused for what the gateway knew of other calls, as of a limit, which is on no tape"
+                "the call was refused because of other calls, by a limit for instance, and a tape does not record those"
             )
         self._latest = (call, run, replay)
         return replay
 
     def _derive(self, call: RecordedCall, run: Run, more: Mapping[str, Any] | None = None) -> Replay:
         if call.end is None:
-            raise Unseen("the call goes on; it can be done again when it has ended")
+            raise Unseen("the call is under way; it can be replayed when it has ended")
         changed = {path: read_setting(text) for path, text in run.changed}
         if changed and not {*changed} <= {each["path"] for each in self.settings()}:
             raise Unseen("only switches, numbers and choices can be changed, by their paths")
@@ -282,7 +282,7 @@ def _rule(rule: Any) -> str:
     return ""
 
 
-def _told(difference: Difference | None) -> Mapping[str, Any] | None:
+def _difference(difference: Difference | None) -> Mapping[str, Any] | None:
     if difference is None:
         return None
     expected, actual = (each.decode("utf-8", "backslashreplace") for each in (difference.expected, difference.actual))

@@ -1,7 +1,7 @@
-"""An exchange that was done again, as JSON: its steps in three columns, all of one step, and its answer.
+"""A replayed exchange as JSON: its steps in three columns, all of one step, and its answer.
 
-Bytes from a service are tied to the frames in them, so that whoever looks at one sees the other.  The answer is as its
-client sees it: text, thinking, tool calls with what was mended, and why it ended.
+Bytes from a service are linked to the frames in them.  The answer is as its client sees it: text, thinking, tool calls
+with what was mended, and why it ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import ServerSentEvent
 
 _LABEL: Final = 80
-"""Characters that a step is told in."""
+"""Characters of a step's label."""
 
 _HEX_BYTES: Final = 16 * 1024
 _TEXT: Final = 64 * 1024
@@ -59,7 +59,7 @@ _CHECKSUM: Final = Struct(">I")
 
 
 def steps_of(replay: Replay) -> Mapping[str, Any]:
-    """All steps, a short row for each: kind, seconds, cause, stage, attempt, offset, bytes, words, who kept it.
+    """All steps, a short row for each: kind, seconds, cause, stage, attempt, offset, bytes, label, stage that kept it.
 
     A cause is the index of a row, -1 for none.  Offset and size are those of bytes, and of a frame's bytes.  ``events``
     are the rows of which the client's stream is made.
@@ -74,14 +74,14 @@ def steps_of(replay: Replay) -> Mapping[str, Any]:
         offset, size = step.offset, len(step.value) if isinstance(step.value, bytes) else 0
         if isinstance(step.value, Frame) and (bounds := next(frames.get(attempts[-1], iter(())), None)) is not None:
             offset, size = bounds.offset, bounds.size
-        told = [step.kind[0], round(step.t, 6), step.cause, places[step.stage], attempts[-1], offset, size]
-        rows.append([*told, _label(step.value), replay.kept.get(index, "")])
+        start = [step.kind[0], round(step.t, 6), step.cause, places[step.stage], attempts[-1], offset, size]
+        rows.append([*start, _label(step.value), replay.kept.get(index, "")])
     more = {"dropped": replay.dropped, "missing": replay.missing}
     return {"derived": True, "stages": stages, "steps": rows, "events": list(replay.events), **more}
 
 
 def recorded_steps(tape: Tape) -> Mapping[str, Any]:
-    """What was recorded and cannot be done again, or not yet: reads and sends, without what happened between them."""
+    """Reads and sends of a call that cannot be replayed, or not yet, without the steps between them."""
     rows = []
     offsets: dict[int, int] = {}
     attempt = 0
@@ -109,12 +109,14 @@ def one_step(replay: Replay, index: int) -> Mapping[str, Any] | None:
     step = replay.steps[index]
     if not isinstance(step.value, bytes):
         return {"type": type(step.value).__name__, "value": as_value(step.value), **_frame(replay, index)}
-    told = dict(_bytes(step.value))
+    shown = dict(_bytes(step.value))
     if step.kind == "read":
         bounds = _frames_by_attempt(replay.tape).get(step.attempt, [])
         end = step.offset + len(step.value)
-        told["frames"] = [each.told for each in bounds if each.offset < end and each.offset + each.size > step.offset]
-    return told
+        shown["frames"] = [
+            each.as_json for each in bounds if each.offset < end and each.offset + each.size > step.offset
+        ]
+    return shown
 
 
 def _bytes(data: bytes) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def _frame(replay: Replay, index: int) -> Mapping[str, Any]:
     attempt = _attempt_of(replay, index)
     earlier = (place for place in range(index) if isinstance(steps[place].value, Frame))
     number = sum(_attempt_of(replay, place) == attempt for place in earlier)
-    return {"frames": [each.told for each in _frames_by_attempt(replay.tape).get(attempt, [])[number : number + 1]]}
+    return {"frames": [each.as_json for each in _frames_by_attempt(replay.tape).get(attempt, [])[number : number + 1]]}
 
 
 def _attempt_of(replay: Replay, index: int) -> int:
@@ -154,7 +156,7 @@ class _Bounds:
     """Checksum as it was sent, and as it is computed."""
 
     @property
-    def told(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         return {
             "offset": self.offset,
             "size": self.size,
@@ -204,11 +206,11 @@ def _label(value: Any) -> str:
         return f"Frame {' '.join(map(str, kinds))} {value.payload[:_LABEL].decode('utf-8', 'replace')}"[:_LABEL]
     if isinstance(value, ServerSentEvent):
         return f"{value.event} {value.data[:_LABEL]}"[:_LABEL]
-    return f"{type(value).__name__} {_telling(value)}"[:_LABEL]
+    return f"{type(value).__name__} {_member_words(value)}"[:_LABEL]
 
 
-def _telling(value: Any) -> str:
-    """The members that say something, in a few words."""
+def _member_words(value: Any) -> str:
+    """The members that are not empty, in a few words."""
     if not attrs.has(type(value)):
         return str(value)[:_LABEL] if isinstance(value, str | int | float) else ""
     words: list[str] = []
@@ -224,7 +226,7 @@ def _telling(value: Any) -> str:
 
 
 def as_value(value: Any, depth: int = 0) -> Any:
-    """*value*, of any kind that stages hand on, as JSON; what is long or deep is cut, and says so."""
+    """*value*, of any kind that stages hand on, as JSON; what is long or deep is cut, with a mark."""
     if depth == _DEPTH:
         return "…"
     if attrs.has(type(value)):
@@ -267,7 +269,7 @@ class _ShownBlock:
 
 
 def answer_of(replay: Replay) -> Mapping[str, Any]:
-    """The blocks of the last attempt that had any, and the end; without blocks nothing was read as events."""
+    """The blocks of the last attempt that had any, and the end; no blocks where no events were decoded."""
     blocks: list[_ShownBlock] = []
     end: MessageEnd | None = None
     for step in _last_message(replay):
@@ -285,11 +287,11 @@ def answer_of(replay: Replay) -> Mapping[str, Any]:
             case MessageEnd() as ending:
                 end = ending
     came = _as_they_came(replay.steps)
-    return {"blocks": [dict(_told_block(block, came)) for block in blocks], "end": _ending(end, replay.steps)}
+    return {"blocks": [dict(_block_fields(block, came)) for block in blocks], "end": _ending(end, replay.steps)}
 
 
 def _last_message(replay: Replay) -> list[Step]:
-    """The events of the last message; each attempt that comes to anything begins one."""
+    """The events of the last message; each attempt that has content begins one."""
     last: list[Step] = []
     for index in replay.events:
         step = replay.steps[index]
@@ -308,7 +310,7 @@ def _as_they_came(steps: Sequence[Step]) -> Mapping[str, str]:
     return {call_id: "".join(found) for call_id, found in pieces.items()}
 
 
-def _told_block(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _block_fields(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     text = "".join(block.text)
     yield "kind", block.start.kind.value
     yield "began", round(block.began, 4)
@@ -334,7 +336,7 @@ def _told_block(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[s
 
 
 def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] | None:
-    """Why the answer ended, and which stage said so first; ``None`` for one that broke off."""
+    """Why the answer ended, and which stage reported it first; ``None`` for one that broke off."""
     if end is None:
         return None
     stops = [step for step in steps if isinstance(step.value, Stop) and step.value.reason is end.stop_reason]
@@ -349,12 +351,12 @@ def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] 
 
 
 def attempts_of(tape: Tape) -> list[Mapping[str, Any]]:
-    """What each attempt was told by the service: status, and its words where they were no answer."""
+    """The service's response to each attempt: status, and its text where it was no answer."""
     ends = {int(line.number("n")): line for line in tape.of("attempt.end")}
-    return [dict(_told_attempt(number, attempt, ends)) for number, attempt in enumerate(tape.attempts, 1)]
+    return [dict(_attempt_fields(number, attempt, ends)) for number, attempt in enumerate(tape.attempts, 1)]
 
 
-def _told_attempt(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) -> Iterator[tuple[str, Any]]:
+def _attempt_fields(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) -> Iterator[tuple[str, Any]]:
     yield "number", number
     yield "upstream", attempt.plan.text("upstream")
     yield "model", attempt.plan.text("model")

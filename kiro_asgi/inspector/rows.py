@@ -17,7 +17,7 @@ _MILLION = 1_000_000
 
 @frozen
 class Price:
-    """Of a million tokens, in whatever money the operator thinks in."""
+    """Price of a million tokens, in the operator's currency."""
 
     pattern: str
     """A model's name; ``*`` stands for any text."""
@@ -39,14 +39,14 @@ class Price:
 
 
 def read_prices(rows: Iterable[str]) -> tuple[Price, ...]:
-    """The prices that ``inspector.prices`` says; a cache costs what the input does where there is no more to read."""
+    """Read ``inspector.prices``; the cache costs what the input does where no price of its own is given."""
     return tuple(map(_read, rows))
 
 
 def _read(row: str) -> Price:
     pattern, _, numbers = row.rpartition("=")
-    told = [float(number) for number in numbers.split("/")]
-    both, caches = told[:2], told[2:]
+    prices = [float(number) for number in numbers.split("/")]
+    both, caches = prices[:2], prices[2:]
     read = caches[0] if caches else both[0]
     return Price(pattern, both[0], both[1], read, caches[1] if len(caches) > 1 else both[0])
 
@@ -57,7 +57,7 @@ def price_of(prices: Iterable[Price], model: str) -> Price | None:
 
 
 _TEXT: Final = 200
-"""Characters of a text that somebody else chose."""
+"""Characters of a text that a client or a service chose."""
 
 _RULES: Final = 50
 """Names of rules."""
@@ -115,7 +115,7 @@ def _ending(end: EndFacts) -> Iterator[tuple[str, Any]]:
 
 
 def _tokens(usage: Usage) -> Mapping[str, Any]:
-    """Tokens, and which counts the service did not tell itself."""
+    """Tokens, and which counts are estimates of the gateway."""
     counts = {
         "input": usage.input_tokens,
         "output": usage.output_tokens,

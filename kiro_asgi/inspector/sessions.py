@@ -1,7 +1,7 @@
-"""Who may look: whoever has shown the inspector's secret, from a page of the inspector's own.
+"""Sessions of viewers, who have shown the inspector's secret from a page of the inspector's own.
 
-A session is a cookie that says when it ends, sealed with a key that only the secret gives.  Nothing is kept here, so it
-is good in every process with the same secret, and a new secret ends all of them.
+A session is a cookie with the time of its end, sealed with a key that is derived from the secret.  Nothing is kept
+here, so it is good in every process with the same secret, and a new secret ends all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 @frozen
 class Sessions:
-    """Begins sessions, and knows its own again."""
+    """Begins sessions, and checks their cookies."""
 
     _secret: str = field(repr=False)
     _wall: Callable[[], float]
@@ -65,14 +65,14 @@ def _values(cookies: Iterable[bytes]) -> Iterator[str]:
 
 
 def is_foreign(sites: Iterable[bytes]) -> bool:
-    """Whether the ``sec-fetch-site`` headers say that another page made the browser ask; old browsers send none."""
+    """Whether the ``sec-fetch-site`` headers say that another site's page sent the request; old browsers send none."""
     return any(site not in _OWN for site in sites)
 
 
 def is_allowed_host(hosts: Iterable[bytes], allowed: Iterable[str]) -> bool:
     """Whether the ``host`` headers name this machine or one of *allowed*.
 
-    Another name means that somebody's page made a browser take this machine for its own server (DNS rebinding).
+    Another name means that another site's page made a browser take this machine for its own server (DNS rebinding).
     """
     names = [_without_port(host.decode("latin-1").lower()) for host in hosts]
     return len(names) == 1 and names[0] in (*_LOOPBACK, *allowed)

@@ -1,7 +1,7 @@
-"""What is served below ``inspector/``: the page, and what it asks for.
+"""Routes below ``inspector/``: the page, and the data that it requests.
 
-All of it is read with ``GET`` and changes nothing, but for a session's beginning and end, and which calls are kept.  No
-header lets a page of another origin read any of it.
+Requests are ``GET`` and change nothing, but for a session's beginning and end, and which calls are kept.  No header
+lets a page of another origin read any of it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _PAGE_HEADERS: Final = (
 
 @frozen
 class _PageFile:
-    """One file, and what a browser is told of it."""
+    """One file, and the headers that go with it."""
 
     body: bytes
     type: bytes
@@ -100,8 +100,8 @@ class _PageFile:
 def _page_files() -> Mapping[str, _PageFile]:
     """Read the files of the page, by name; the page itself has an empty one.
 
-    They are the same for everybody, and hold nothing secret.  There is no build step: a browser gets the very files
-    that lie in ``static``.
+    They are the same for all viewers, and hold nothing secret.  There is no build step: a browser gets the files of
+    ``static`` as they are.
     """
     found = (each for each in files("kiro_asgi.inspector").joinpath("static").iterdir() if each.is_file())
     read = {each.name: each.read_bytes() for each in found}
@@ -114,16 +114,16 @@ def _page_files() -> Mapping[str, _PageFile]:
 
 
 MayInspect = Callable[[Scope], Awaitable[bool]]
-"""Whether whoever sent a request may look: the host's decision."""
+"""Whether the sender of a request may open the page: the host's decision."""
 
 PREFIX: Final = "/inspector"
 
 _API: Final = "api/"
 
 _VIEWERS: Final = 8
-"""Pages that are told of changes at once."""
+"""Pages that may follow changes at the same time."""
 
-_LOOK_EVERY: Final = 0.1
+_POLL: Final = 0.1
 """Seconds between two looks at what has changed."""
 
 _BATCH: Final = 100
@@ -133,7 +133,7 @@ _QUIET: Final = 15.0
 """Seconds without a change after which a viewer is sent a comment, lest a proxy take the connection for dead."""
 
 _PATIENCE: Final = 10.0
-"""Seconds that a viewer may take for one message; then it has to come again, and is told what it missed."""
+"""Seconds that a viewer may take for one message; then it has to reconnect, and is sent what it missed."""
 
 _SECRET_BYTES: Final = 4096
 _SECRET_SECONDS: Final = 10.0
@@ -154,7 +154,7 @@ _PRIVATE: Final = ((b"cache-control", b"no-store"),)
 
 @frozen(kw_only=True)
 class Sources:
-    """What the page shows besides calls; nobody but this process is asked for it."""
+    """Data of the page other than calls, all of this process."""
 
     accounts: Callable[[], Mapping[str, Any]]
     """Whether the gateway is ready, and which credentials rest, or are at their limit."""
@@ -166,21 +166,21 @@ class Sources:
     """Where days begin."""
 
     exchanges: Exchanges | None
-    """What clients and services sent; ``None`` where none of it is kept."""
+    """Recordings of what clients and services sent; ``None`` where none are kept."""
 
 
 class _Refused(Exception):
-    """There is no such thing here, or not for whoever asked."""
+    """The request is refused, with a status and a message."""
 
-    def __init__(self, status: int, words: str, headers: Headers = ()) -> None:
-        self.status, self.words, self.headers = status, words, headers
+    def __init__(self, status: int, message: str, headers: Headers = ()) -> None:
+        self.status, self.message, self.headers = status, message, headers
 
 
 @define(eq=False)
 class Inspector:
-    """Serves the page to whoever may look.
+    """Serves the page to viewers who are admitted.
 
-    It is outside of what the gateway counts: its requests are told to no observer, and wait for nothing.
+    Its requests are not among those that the gateway counts: no observer sees them, and no limit delays them.
     """
 
     _settings: InspectorSettings
@@ -208,7 +208,7 @@ class Inspector:
         return _below(scope) is not None
 
     def close(self) -> None:
-        """Let viewers go, for a process that ends or an application that is replaced; they come again by themselves."""
+        """Disconnect viewers, as the process ends or the application is replaced; browsers reconnect by themselves."""
         self._closed = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -217,7 +217,7 @@ class Inspector:
             await self._answer(_below(scope) or "", scope, receive, send)
         except _Refused as refused:
             headers = (JSON, *_PRIVATE, *_PAGE_HEADERS, *refused.headers)
-            await respond(send, refused.status, dumps({"error": refused.words}), headers)
+            await respond(send, refused.status, dumps({"error": refused.message}), headers)
         except (Disconnected, *CLIENT_GONE):
             return
 
@@ -231,12 +231,12 @@ class Inspector:
             await self._page(asked.rstrip("/"), scope, send)
 
     async def _admit(self, scope: Scope) -> None:
-        """Refuse browsers that somebody's page sent, and whomever the host does not let in."""
+        """Refuse browsers that another site's page sent (DNS rebinding), and viewers whom the host does not admit."""
         if self._may_inspect is not None:
             if not await self._may_inspect(scope):
-                raise _Refused(403, "this site does not let you look; ask who runs it")
+                raise _Refused(403, "this site does not let you open the inspector; ask its operator")
         elif not is_allowed_host(header_values(scope, b"host"), self._settings.hosts):
-            raise _Refused(421, "the inspector is not served under this name; inspector.hosts names those it may have")
+            raise _Refused(421, "the inspector is not served under this host name; add it to inspector.hosts")
 
     async def _page(self, name: str, scope: Scope, send: Send) -> None:
         file = self._files.get(name)
@@ -251,9 +251,9 @@ class Inspector:
             await respond(send, 200, file.body, ((b"content-type", file.type), *headers))
 
     async def _serve(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what the page asks for."""
+        """Answer a request of the page."""
         if is_foreign(header_values(scope, b"sec-fetch-site")):
-            raise _Refused(403, "the inspector answers no page but its own")
+            raise _Refused(403, "the inspector answers only its own page")
         name = name.rstrip("/")
         if name == "session":
             await self._session(scope, receive, send)
@@ -277,40 +277,40 @@ class Inspector:
         return self._may_inspect is not None or self._sessions.is_good(header_values(scope, b"cookie"))
 
     async def _session(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell whether there is a session, begin one, or end it.
+        """Report whether there is a session, begin one, or end it.
 
-        The cookie has no path of its own, so browsers give it that of this request, whatever a proxy took away: it goes
-        to what the page asks for and nowhere else.
+        The cookie has no path of its own, so browsers give it that of this request, whatever prefix a proxy took away:
+        it goes with the page's requests and with no others.
         """
         _require_method(scope, "GET", "POST", "DELETE")
         secure = "; Secure" if scope.get("scheme") == "https" else ""
         headers, signed_in = [], self._is_signed_in(scope)
         if scope["method"] == "POST":
-            if not self._sessions.admits(await _shown_secret(scope, receive)):
+            if not self._sessions.admits(await _read_secret(scope, receive)):
                 await anyio.sleep(_REFUSED)
                 raise _Refused(401, "this is not the inspector's secret")
             value, signed_in = self._sessions.begin(), True
             headers = [_cookie(f"{COOKIE}={value}; Max-Age={LIFETIME}; HttpOnly; SameSite=Strict{secure}")]
         elif scope["method"] == "DELETE":
             headers, signed_in = [_cookie(f"{COOKIE}=; Max-Age=0; HttpOnly; SameSite=Strict{secure}")], False
-        told = {"signed_in": signed_in, "by_host": self._may_inspect is not None}
-        await _tell(send, told, headers)
+        content = {"signed_in": signed_in, "by_host": self._may_inspect is not None}
+        await _respond_json(send, content, headers)
 
     async def _list(self, scope: Scope, receive: Receive, send: Send) -> None:
         """All calls that are kept."""
         changes = self.calls.changes(0, self._settings.calls)
-        await _tell(send, {"calls": [row(call, self._prices) for call in changes.calls]})
+        await _respond_json(send, {"calls": [row(call, self._prices) for call in changes.calls]})
 
     async def _call(self, request_id: str, send: Send) -> None:
         call = self.calls.find(request_id)
         if call is None:
             raise _Refused(404, "this call is not kept any more")
-        await _tell(send, detail(call, self._prices))
+        await _respond_json(send, detail(call, self._prices))
 
     async def _change(self, name: str, scope: Scope, send: Send) -> None:
-        """Let a call stay, or go: the only things here that a viewer can change, and nobody else notices.
+        """Pin or delete a call: all that a viewer can change here, without effect on clients.
 
-        No page of another origin can send these methods: a browser asks first, and is told nothing that allows it.
+        No page of another origin can send these methods: a browser sends a preflight first, and no answer allows it.
         """
         call = _query(scope).get("call", "")
         if name == "calls":
@@ -319,23 +319,23 @@ class Inspector:
         else:
             _require_method(scope, "PUT", "DELETE")
             if not self.calls.pin(call, scope["method"] == "PUT"):
-                raise _Refused(409, "this call is gone, or what is pinned takes half of inspector.bytes already")
-        await _tell(send, {})
+                raise _Refused(409, "this call is no longer kept, or pinned calls take half of inspector.bytes already")
+        await _respond_json(send, {})
 
     async def _show(self, view: _View, scope: Scope, send: Send) -> None:
-        """What was recorded of a call, in one view."""
+        """One view of a call's recording."""
         if self._sources.exchanges is None:
             raise _Refused(404, "inspector.content is none: nothing is kept of what clients and services send")
         query = _Query(_query(scope), self._find, self.calls.all)
         try:
-            told = await anyio.to_thread.run_sync(view, self._sources.exchanges, query)
+            result = await anyio.to_thread.run_sync(view, self._sources.exchanges, query)
         except (Unseen, TapeError) as unseen:
             raise _Refused(404, str(unseen)) from unseen
-        if isinstance(told, _Download):
-            headers = ((b"content-type", told.type), (b"content-disposition", told.disposition))
-            await respond(send, 200, told.body, (*headers, *_PRIVATE, *_PAGE_HEADERS))
+        if isinstance(result, _Download):
+            headers = ((b"content-type", result.type), (b"content-disposition", result.disposition))
+            await respond(send, 200, result.body, (*headers, *_PRIVATE, *_PAGE_HEADERS))
         else:
-            await _tell(send, told)
+            await _respond_json(send, result)
 
     def _find(self, request_id: str) -> RecordedCall:
         call = self.calls.find(request_id)
@@ -344,21 +344,21 @@ class Inspector:
         return call
 
     async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _tell(send, {**self._sources.accounts(), "allowances": self.calls.allowances})
+        await _respond_json(send, {**self._sources.accounts(), "allowances": self.calls.allowances})
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sums of usage for the page."""
         if self._sources.usage is None:
-            await _tell(send, {"kept": False})
+            await _respond_json(send, {"kept": False})
             return
-        first, last, parts = self._wanted(scope)
+        first, last, parts = self._usage_query(scope)
         found = await self._totals(first, last, parts)
-        told = {"kept": True, "first": first, "last": last, "by": parts, "cut": len(found) > _MOST_TOTALS}
-        await _tell(send, {**told, "totals": [total.named(parts) for total in found[-_MOST_TOTALS:]]})
+        content = {"kept": True, "first": first, "last": last, "by": parts, "cut": len(found) > _MOST_TOTALS}
+        await _respond_json(send, {**content, "totals": [total.named(parts) for total in found[-_MOST_TOTALS:]]})
 
     async def _usage_table(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The same for spreadsheets."""
-        first, last, parts = self._wanted(scope)
+        first, last, parts = self._usage_query(scope)
         text = as_csv(await self._totals(first, last, parts), parts)
         name = f'attachment; filename="usage-{first}-{last}.csv"'.encode()
         headers = ((b"content-type", b"text/csv; charset=utf-8"), (b"content-disposition", name))
@@ -373,7 +373,7 @@ class Inspector:
         except KiroAsgiError as error:
             raise _Refused(503, f"the usage cannot be read now: {error.code}") from error
 
-    def _wanted(self, scope: Scope) -> tuple[str, str, tuple[str, ...]]:
+    def _usage_query(self, scope: Scope) -> tuple[str, str, tuple[str, ...]]:
         """The first day, the last, and what to group by."""
         query = _query(scope)
         parts = tuple(query.get("by", "day,key,upstream,model").split(","))
@@ -386,7 +386,7 @@ class Inspector:
         return first.isoformat(), last.isoformat(), parts
 
     async def _follow(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell a viewer of changes, as server-sent events, until it leaves."""
+        """Send a viewer the changes, as server-sent events, until it leaves."""
         if self._closed:
             raise _Refused(503, "the gateway is being stopped", ((b"retry-after", b"2"),))
         with self._viewing():
@@ -396,7 +396,7 @@ class Inspector:
             await send(response_start(200, (*headers, *_PRIVATE, *_PAGE_HEADERS)))
             async with anyio.create_task_group() as group:
                 group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
-                await self._tell_changes(send, after)
+                await self._send_changes(send, after)
                 group.cancel_scope.cancel()
 
     @contextmanager
@@ -409,7 +409,7 @@ class Inspector:
         finally:
             self._viewers -= 1
 
-    async def _tell_changes(self, send: Send, after: int | None) -> None:
+    async def _send_changes(self, send: Send, after: int | None) -> None:
         quiet, fresh, seen, numbering = 0.0, after is None, after or 0, self._numbering
         while not self._closed:
             if numbering != self._numbering:
@@ -417,25 +417,25 @@ class Inspector:
             changes = self.calls.changes(seen, _BATCH)
             seen = changes.latest
             if changes.calls or fresh:
-                if not await _taken(send, self._message(changes, fresh)):
+                if not await _send_in_time(send, self._message(changes, fresh)):
                     return
                 quiet, fresh = 0.0, False
             elif quiet >= _QUIET:
-                if not await _taken(send, b": \n\n"):
+                if not await _send_in_time(send, b": \n\n"):
                     return
                 quiet = 0.0
             else:
-                quiet += _LOOK_EVERY
-            await anyio.sleep(0 if len(changes.calls) == _BATCH else _LOOK_EVERY)
-        await _taken(send, b"", last=True)
+                quiet += _POLL
+            await anyio.sleep(0 if len(changes.calls) == _BATCH else _POLL)
+        await _send_in_time(send, b"", last=True)
 
     @property
     def _numbering(self) -> str:
-        """Name of the numbers of changes: they begin anew for viewers where calls were deleted."""
+        """Name of the sequence of changes: another where calls were deleted, so that viewers begin anew."""
         return f"{self._run}.{self.calls.deletions}"
 
     def _message(self, changes: Changes, fresh: bool) -> bytes:
-        told = {
+        content = {
             "fresh": fresh,
             "oldest": changes.oldest,
             "kept": changes.kept,
@@ -444,7 +444,7 @@ class Inspector:
             "most_calls": self._settings.calls,
             "calls": [row(call, self._prices) for call in changes.calls],
         }
-        return b"id: %s-%d\ndata: %s\n\n" % (self._numbering.encode(), changes.latest, dumps(told))
+        return b"id: %s-%d\ndata: %s\n\n" % (self._numbering.encode(), changes.latest, dumps(content))
 
     _handlers: ClassVar[Mapping[str, Callable[[Inspector, Scope, Receive, Send], Awaitable[None]]]] = MappingProxyType(
         {
@@ -459,7 +459,7 @@ class Inspector:
 
 @frozen
 class _Query:
-    """What a view is asked for."""
+    """Parameters of a view."""
 
     values: Mapping[str, str]
     find: Callable[[str], RecordedCall]
@@ -476,7 +476,7 @@ class _Query:
 
     @property
     def run(self) -> Run:
-        """How it is done again: ``rechunk``, and ``set`` with one ``path=value`` a line."""
+        """Options of the replay: ``rechunk``, and ``set`` with one ``path=value`` a line."""
         lines = (line.partition("=") for line in self.values.get("set", "").splitlines())
         changed = tuple((path.strip(), value.strip()) for path, _, value in lines if path.strip())
         return Run(self.values.get("rechunk", "recorded"), changed)
@@ -489,7 +489,7 @@ class _Query:
 
 @frozen
 class _Download:
-    """A file to keep."""
+    """A file to download."""
 
     body: bytes
     type: bytes
@@ -532,7 +532,7 @@ _VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
         "tape": _tape,
     }
 )
-"""What the page asks for of what was recorded; each does its work in a thread."""
+"""Views of a recording by the names in the page's requests; each does its work in a thread."""
 
 
 def _below(scope: Scope) -> str | None:
@@ -548,13 +548,13 @@ def _require_method(scope: Scope, *methods: str) -> None:
         raise _Refused(405, f"use {' or '.join(methods)}", ((b"allow", ", ".join(methods).encode()),))
 
 
-async def _shown_secret(scope: Scope, receive: Receive) -> str:
+async def _read_secret(scope: Scope, receive: Receive) -> str:
     body = read_body(scope, receive, max_bytes=_SECRET_BYTES, seconds=_SECRET_SECONDS, hold=_hold)
     try:
-        told = loads(await body, max_depth=2)
+        content = loads(await body, max_depth=2)
     except KiroAsgiError as error:
         raise _Refused(400, 'send the secret as JSON: {"secret": "…"}') from error
-    shown = told.get("secret") if isinstance(told, dict) else None
+    shown = content.get("secret") if isinstance(content, dict) else None
     return shown if isinstance(shown, str) else ""
 
 
@@ -580,8 +580,8 @@ def _cookie(value: str) -> tuple[bytes, bytes]:
     return b"set-cookie", value.encode()
 
 
-async def _tell(send: Send, told: Mapping[str, Any], headers: Headers = ()) -> None:
-    await respond(send, 200, dumps(told), (JSON, *_PRIVATE, *_PAGE_HEADERS, *headers))
+async def _respond_json(send: Send, content: Mapping[str, Any], headers: Headers = ()) -> None:
+    await respond(send, 200, dumps(content), (JSON, *_PRIVATE, *_PAGE_HEADERS, *headers))
 
 
 async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:
@@ -590,8 +590,8 @@ async def _cancel_when_gone(receive: Receive, work: anyio.CancelScope) -> None:
     work.cancel()
 
 
-async def _taken(send: Send, data: bytes, *, last: bool = False) -> bool:
-    """Send *data*; whether the viewer was there to take it, in time."""
+async def _send_in_time(send: Send, data: bytes, *, last: bool = False) -> bool:
+    """Send *data*; whether the viewer took it in time."""
     with anyio.move_on_after(_PATIENCE) as patience:
         try:
             await send(response_body(data, more=not last))

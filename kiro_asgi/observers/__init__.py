@@ -1,4 +1,4 @@
-"""The bases of those who watch the gateway at work, and the facts that they are told."""
+"""The base classes of observers, and the facts that they receive."""
 
 from __future__ import annotations
 

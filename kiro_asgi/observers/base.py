@@ -1,15 +1,15 @@
-"""Facts about the calls that an application serves, and the bases of those who want to know them.
+"""Facts about the calls that an application serves, and the base classes of observers.
 
-Of each call an observer is told in this order, whatever becomes of it::
+For each call the methods of an observer are called in this order, however the call ends::
 
     call    = began (planned attempted)* ended
     bytes   = (request_sent head_received received* body_ended)* between planned and attempted,
               request_received, tool_ran*, head_sent, sent* between began and ended
 
-All of it happens in the event loop that serves the call, so an observer must not block; what it raises is logged once
-and hurts nobody.  Two event loops in two threads tell one observer at the same time.  Facts are frozen, and hold names,
-counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.  What a `ByteObserver` is told holds
-all three.
+They run in the event loop that serves the call, so an observer must not block; what it raises is logged once and does
+not reach the call.  Two event loops in two threads may call one observer at the same time.  Facts are frozen, and hold
+names, counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.  What a `ByteObserver` receives
+holds all three.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Outcome(Enum):
     """The answer had begun, and an error broke it off."""
 
     REFUSED = "refused"
-    """An error took the answer's place: the client's fault, the gateway's, or the upstream's, as the status says."""
+    """An error took the answer's place; the status shows whether client, gateway or upstream is at fault."""
 
     DISCONNECTED = "disconnected"
     """The client left."""
@@ -53,7 +53,7 @@ class CallFacts:
     """As in headers to the client and in log lines."""
 
     api: str
-    """Name of the client API, e.g. ``anthropic``, by whose words errors are told."""
+    """Name of the client API, e.g. ``anthropic``, in whose format errors are sent."""
 
     method: str
     path: str
@@ -66,7 +66,7 @@ class CallFacts:
     """Template of the path, e.g. ``/v1/models/{model:path}``; empty where there is no such path."""
 
     principal: str
-    """Name of the client; empty where nobody had to say who it is, or was refused."""
+    """Name of the client; empty where it needed no key, or was refused."""
 
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """The client's; **its key is among them**."""
@@ -89,7 +89,7 @@ class PlanFacts:
     """Name in the settings."""
 
     provider: str
-    """Whose service that is, as OpenTelemetry calls it, e.g. ``anthropic``."""
+    """The service's vendor, as OpenTelemetry names it, e.g. ``anthropic``."""
 
     model: str
     """As the upstream is asked for it."""
@@ -124,7 +124,7 @@ class PlanFacts:
     """Tokens of the prompt, estimated; 0 where its bytes go through."""
 
     output_factor: float
-    """By what estimates of the answer's tokens are multiplied, learnt from answers before."""
+    """Factor for estimates of the answer's tokens, learnt from earlier answers."""
 
     started: float
     """By the application's clock."""
@@ -136,16 +136,16 @@ class AttemptFacts:
 
     plan: PlanFacts
     outcome: Outcome
-    """`Outcome.CUT` and `Outcome.REFUSED` by whether there was anything of an answer, be it sent or not."""
+    """`Outcome.CUT` if any of an answer came, be it sent or not, else `Outcome.REFUSED`."""
 
     status: int
-    """The upstream's; 0 where it said nothing."""
+    """The upstream's; 0 where it sent none."""
 
     error: str
     """Class of the error that ended it, e.g. ``UpstreamThrottled``; empty for none."""
 
     code: str
-    """What the error says to machines."""
+    """The error's code, for programs."""
 
     seconds: float
     """From its start to its end."""
@@ -154,15 +154,15 @@ class AttemptFacts:
     """Seconds from its start to the first text, thinking or call; ``None`` where there was none."""
 
     usage: Usage | None
-    """Tokens, where they are known; each count says where it comes from."""
+    """Tokens, where they are known, each count with its source."""
 
     finish: str
-    """Why the model stopped, as `StopReason` says it; empty where the answer was not read to its end."""
+    """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""
 
 
 @frozen(kw_only=True, eq=False)
 class EndFacts:
-    """What became of a call."""
+    """The end of a call."""
 
     status: int
     """Of the response; 0 where none was begun."""
@@ -172,7 +172,7 @@ class EndFacts:
     """Class of the error that took the place of the answer, or of the rest of it; empty for none."""
 
     code: str
-    """What the error says to machines."""
+    """The error's code, for programs."""
 
     model: str
     """As the client wrote it; empty where the request did not get so far."""
@@ -187,7 +187,7 @@ class EndFacts:
     """Tokens of the answer, where they are known: of the last attempt, since others had no answer."""
 
     finish: str
-    """Why the model stopped, as `StopReason` says it; empty where the answer was not read to its end."""
+    """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""
 
     notices: Mapping[str, int]
     """Codes of what was passed over, corrected or cut in the answer, and how often."""
@@ -217,9 +217,9 @@ class EndFacts:
 
 
 class Observer:
-    """Base of those who are told of calls: does nothing, so that who inherits it defines what it wants to hear of.
+    """Base class of observers of calls: every method does nothing, so that a subclass defines those that it needs.
 
-    A class, and no protocol: there may be more to tell one day, of which older observers know nothing.
+    A class, and no protocol: methods may be added one day, which older observers do not define.
     """
 
     def began(self, call: CallFacts) -> None:
@@ -232,31 +232,31 @@ class Observer:
         """It has answered, failed, or is not wanted any more."""
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
-        """The response was sent, or nobody is there to take it."""
+        """The response was sent, or the client is gone."""
 
 
 class ByteObserver(Observer):
-    """Base of those who are told of every byte, too: the very objects, as they were read and sent.
+    """Base class of observers that receive every byte, too: the very objects, as they were read and sent.
 
     **Keys of clients and of services are among them.**  Each moment *at* is by the application's clock.
     """
 
     def request_received(self, call: CallFacts, query: bytes, body: bytes, at: float) -> None:
-        """The client's request is here, whole; *query* is what stands behind its path."""
+        """The client's whole request is here; *query* is what follows ``?`` in its target."""
 
     def request_sent(
         self, call: CallFacts, method: str, url: str, headers: tuple[tuple[bytes, bytes], ...], body: bytes, at: float
     ) -> None:
-        """The upstream is asked this, without what signs it; where it pauses, again for each part of its answer."""
+        """This is sent to the upstream, and signed after; where it pauses, again for each part of its answer."""
 
     def head_received(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
         """The head of the upstream's answer has come."""
 
     def body_ended(self, call: CallFacts, error: KiroAsgiError | None, at: float) -> None:
-        """The upstream's answer was read to its end, or as far as it was wanted, or *error* has ended that."""
+        """The upstream's answer was read to its end, or as far as it was needed, or *error* broke it off."""
 
     def tool_ran(self, call: CallFacts, result: ServerResult, at: float) -> None:
-        """A tool that the client does not run has given this."""
+        """A tool that the client does not run has returned *result*."""
 
     def head_sent(self, call: CallFacts, status: int, headers: Sequence[tuple[bytes, bytes]], at: float) -> None:
         """The head of the response was handed to the server."""

@@ -30,10 +30,10 @@ _MAX_MESSAGE: Final = 32_768
 _MAX_RESTS: Final = 8
 
 _escaped = getencoder("unicode_escape")
-"""Found now: the first look-up opens a file, for which there may be no descriptor later."""
+"""Looked up at import: the first look-up opens a file, for which there may be no descriptor later."""
 
 Rest = tuple[str, KiroAsgiError, float]
-"""Name of a credential, what it rests for, and the seconds until somebody may ask with it."""
+"""Name of a credential, the error for which it rests, and the seconds until it may be used."""
 
 
 FIELDS_ATTRIBUTE: Final = "kiro_asgi_access"
@@ -42,13 +42,13 @@ FIELDS_ATTRIBUTE: Final = "kiro_asgi_access"
 
 @frozen
 class AccessLog(Observer):
-    """Writes down what was asked, what became of it, what it took, and which credentials rest."""
+    """Logs each call: its request, outcome, tokens and times, and which credentials rest."""
 
     _rests: Callable[[], Iterable[Rest]]
 
     @property
     def is_read(self) -> bool:
-        """Whether a line would go anywhere."""
+        """Whether the logger takes access lines."""
         return _log.isEnabledFor(INFO)
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
@@ -145,9 +145,9 @@ def _milliseconds(seconds: float | None) -> float | None:
 
 
 class JsonFormatter(Formatter):
-    """Formats each record as one line of JSON: ``time``, ``level``, ``logger``, and what it says.
+    """Formats each record as one line of JSON: ``time``, ``level``, ``logger``, and its content.
 
-    An access line says `access_fields`; another record has its ``message``, and the ``exception`` with its traceback.
+    An access line has `access_fields`; another record has its ``message``, and the ``exception`` with its traceback.
     Both have the ``request_id`` of the call that they are about.
     """
 

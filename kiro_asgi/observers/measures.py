@@ -1,10 +1,10 @@
-"""What is measured of calls, under the names of OpenTelemetry's semantic conventions where these have one.
+"""Metrics of calls, under the names of OpenTelemetry's semantic conventions where these have one.
 
 Names of metrics and labels stand in this module and nowhere else.  ``gen_ai.client`` is what the gateway sees of a
 service, an attempt at a time; ``gen_ai.server`` is what the gateway's client sees; ``kiro_asgi`` is our own.
 
-Every label is a closed set.  What a client can invent is none: a model counts by its name only where its upstream lists
-it, a path by its template.
+Every label is a closed set, so no text that a client can invent is a label: a model counts by its name only where its
+upstream lists it, a path by its template.
 
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/ (version 1.41)
 """
@@ -40,14 +40,14 @@ CHAT: Final = "chat"
 """The one operation: an answer to a conversation, by whichever API."""
 
 OTHER: Final = "other"
-"""Label for all that is in no list."""
+"""Label for models and paths that are in no list."""
 
 Labels = Mapping[str, str]
 """Names to values; of those that a measure has, a missing one does not apply."""
 
 
 class Kind(Enum):
-    """What becomes of the values of a measure."""
+    """Kind of a metric's instrument."""
 
     COUNT = "counter"
     LEVEL = "gauge"
@@ -293,7 +293,7 @@ class Measuring(ByteObserver):
             self.add(PREPARATION, plan.started - call.started, {UPSTREAM: plan.upstream})
 
     def received(self, call: CallFacts, data: bytes, at: float) -> None:
-        """Note the gap before these bytes, if there was no longer one."""
+        """Note the gap before these bytes, if it is the longest so far."""
         waits = self.waits[call.request_id]
         if waits.last is not None:
             waits.gap = max(waits.gap, at - waits.last)
@@ -351,7 +351,7 @@ class Measuring(ByteObserver):
 
 
 def model_label(plan: PlanFacts) -> str:
-    """Name of the model, where it is one of a list; any other a client may have invented."""
+    """Name of the model where the upstream lists it; a client may have invented any other."""
     return plan.model if plan.listed else OTHER
 
 

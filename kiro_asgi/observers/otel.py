@@ -1,8 +1,8 @@
-"""Traces and metrics for OpenTelemetry, by its API alone (the extra ``otel``): where they go is the host's to say.
+"""Traces and metrics for OpenTelemetry, by its API alone (the extra ``otel``): the host decides where they go.
 
 Each call is a span, and each attempt at a service a span below it.  The call's is below the span that the host has
 under way, if there is one, else below the one that the client's headers name (``traceparent``).  Nothing is made the
-current span, so no context variable is left behind where an answer is taken up by another task.
+current span, so no context variable is left set where another task continues the answer.
 
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ (version 1.41)
 """
@@ -114,7 +114,7 @@ class OpenTelemetryObserver(Measuring):
         span.end(_moment(call, plan.started + attempt.seconds))
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
-        """End the span of the call; what is the client's own fault is no error of it."""
+        """End the span of the call; a fault of the client's is not an error of the span."""
         span, blocked = self._spans.pop(call.request_id), self.waits[call.request_id].blocked
         super().ended(call, end)
         if blocked:

@@ -71,7 +71,7 @@ def registry_to_serve() -> CollectorRegistry:
 
 
 def forget_process(pid: int) -> None:
-    """Leave what a process that has died was just doing out of the sums; what it has done stays in them."""
+    """Take the calls that a dead process had under way out of the sums; those that it had ended stay in them."""
     if os.environ.get(MULTIPROCESS_DIR):
         mark_process_dead(pid)
 
@@ -79,13 +79,13 @@ def forget_process(pid: int) -> None:
 def serve_metrics(host: str, port: int) -> int:
     """Serve ``/metrics`` on a listener of its own, from threads, until the process ends.
 
-    To render them takes the longer the more series there are, which no answer has to wait for.
+    To render them takes the longer the more series there are; in these threads, no answer has to wait for that.
 
     Returns:
         The port; the one that was free, where *port* is 0.
 
     Raises:
-        OSError: The address cannot be had.
+        OSError: The address cannot be bound.
     """
     server, _ = start_http_server(port, host, registry_to_serve())
     return int(server.server_port)

@@ -1,1 +1,1 @@
-"""Limits of rates and budgets, and the usage that they are about: counters that several processes may share."""
+"""Rate limits, budgets, and usage: counters that several processes may share."""

@@ -1,4 +1,4 @@
-"""Protocols of the engines that count.
+"""Protocols of the engines that count: limits and usage.
 
 Two things are counted: what is left of limits (`Counters`), which decides whether a request goes on, and what was used
 (`Ledger`), which decides nothing.
@@ -18,10 +18,10 @@ class Counters(Protocol):
     """Limits that all requests share, whichever process serves them."""
 
     async def take(self, claims: Sequence[Claim]) -> Granted | Refused:
-        """Take all claims, or none: in one step, whoever else takes at the same moment.
+        """Take all claims, or none, in one atomic step.
 
         Raises:
-            StoreUnavailable: Nobody can tell now.
+            StoreUnavailable: The counters cannot be read now.
         """
         ...
 
@@ -34,7 +34,7 @@ class Counters(Protocol):
         ...
 
     async def renew(self, leases: Sequence[Lease]) -> None:
-        """Hold *leases* on, from now for as long as they say.
+        """Extend *leases* by their duration from now.
 
         Raises:
             StoreUnavailable: As for `take`.
@@ -50,7 +50,7 @@ class Counters(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of files and connections; what they keep stays, and the counters can go on."""
+        """Close files and connections; what they keep stays, and the counters can be used again."""
         ...
 
 
@@ -98,5 +98,5 @@ class Ledger(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; they are opened again if need be."""
+        """Close files and connections; they are opened again if need be."""
         ...

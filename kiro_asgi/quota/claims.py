@@ -19,12 +19,12 @@ from attrs import frozen
 from kiro_asgi.quota.settings import Allowance
 
 _ROUNDING: Final = 1e-9
-"""Share of a limit by which sums of many fractions may be off: the last claim that fits is to fit."""
+"""Share of a limit by which sums of many fractions may be off: rounding must not refuse the last claim that fits."""
 
 _LEASE_SECONDS: Final = 90.0
 
 _LEASE_WAIT: Final = 1.0
-"""Seconds to wait for a lease; when one ends, nobody knows."""
+"""Seconds to wait for a lease; it is not known when one ends."""
 
 
 @frozen
@@ -44,7 +44,7 @@ class Rate:
     key: str
     limit: float
     amount: float = 1.0
-    """No more than *limit*: one request that needs more takes all, as no patience would give it more."""
+    """No more than *limit*: a request that needs more takes all, as waiting would never give it more."""
 
     seconds: float = 60.0
 
@@ -63,7 +63,7 @@ class Rate:
         return Standing(self.limit, max(self.limit - full_in * self.limit / self.seconds, 0.0), full_in)
 
     def expires_at(self, kept: float) -> float:
-        """From when on the number is as good as none."""
+        """The time from which on the number can be forgotten."""
         return kept
 
 
@@ -92,14 +92,14 @@ class Budget:
         return Standing(self.limit, max(self.limit - kept, 0.0), max(self.ends_at - now, 0.0))
 
     def expires_at(self, kept: float) -> float:
-        """From when on the number is as good as none."""
+        """The time from which on the number can be forgotten."""
         return self.ends_at
 
 
 @frozen
 class Lease:
-    """One of *limit* at once, held until it is released, or *seconds* after it was last renewed: whoever was killed
-    must not hold it for ever."""
+    """One of *limit* at once, held until it is released, or *seconds* after it was last renewed: a killed process must
+    not hold it for ever."""
 
     key: str
     limit: float
@@ -113,7 +113,7 @@ class Lease:
         return kept + 1
 
     def wait(self, after: float, now: float) -> float:
-        """Seconds until that fits, as far as one can know; 0 where it does."""
+        """Seconds to wait before the next attempt; 0 where it fits."""
         return 0.0 if after <= self.limit else _LEASE_WAIT
 
     def standing(self, kept: float, now: float) -> Standing:
@@ -137,7 +137,7 @@ class Refused:
     """Nothing was taken."""
 
     index: int
-    """Of the claims, the one that is to be waited for longest."""
+    """Index of the claim with the longest wait."""
 
     standing: Standing
     retry_after: float
@@ -148,7 +148,7 @@ def refusal(claims: Sequence[Claim], kept: Sequence[float], now: float) -> Refus
     """Why *claims* cannot all be taken, if they cannot.
 
     Args:
-        claims: What is asked for; no two have one key.
+        claims: The claims; no two have one key.
         kept: The number that the engine has for each.
         now: Seconds since the epoch.
     """
@@ -161,12 +161,12 @@ def refusal(claims: Sequence[Claim], kept: Sequence[float], now: float) -> Refus
 
 
 def granted(claims: Sequence[Claim], after: Sequence[float], now: float) -> Granted:
-    """How it stands with the limits of *claims* now that they are taken; *after* has their numbers."""
+    """The standing of each limit now that *claims* are taken; *after* has their numbers."""
     return Granted(tuple(claim.standing(number, now) for claim, number in zip(claims, after, strict=True)))
 
 
 _UNKNOWN_CREDITS: Final = 0.01
-"""Credits that a request reserves, as nobody knows beforehand what it will cost: none, once a budget is spent."""
+"""Credits that a request reserves, as its cost is not known beforehand: enough to refuse it once a budget is spent."""
 
 
 @frozen
@@ -182,10 +182,10 @@ def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: date
 
     Args:
         owner: Whose limits they are, without ``|``.
-        allowance: What the owner may take.
-        tokens: An estimate of what the request will take.
+        allowance: The owner's limits.
+        tokens: An estimate of the request's tokens.
         holder: Tells this request from others of the owner.
-        now: The time where days and months begin and end as the operator wants.
+        now: The time, in the time zone by which days and months begin and end.
     """
     if limit := allowance.requests_per_minute:
         yield Rate(f"{owner}|requests", limit)

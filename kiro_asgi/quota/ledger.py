@@ -1,4 +1,4 @@
-"""Usage: gathered until a thread has written it, so that no request waits for a write, and added up for who asks."""
+"""Usage: buffered until a thread has written it, so that no request waits for a write; and its totals."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ AMOUNTS: Final = (
     "first_content_seconds",
     "answers_with_content",
 )
-"""Names of what is counted.  Tokens that the service told and those that we estimated are never one sum."""
+"""Names of what is counted.  Tokens that the service reported and those that we estimated are never one sum."""
 
 _MOST_ROWS: Final = 10_000
-"""Rows that wait at once; of what comes beyond it only the number is known."""
+"""Rows that wait at once; further ones are lost, and counted."""
 
 _WRITE_EVERY: Final = 5.0
 """Seconds between two writes: how much usage is lost where a process is killed."""
 
-_LOOK_EVERY: Final = 0.25
-"""Seconds between two looks at whether the interpreter ends; it waits for the thread."""
+_POLL: Final = 0.25
+"""Seconds between two checks whether the interpreter ends, which waits for this thread."""
 
 _PARTING: Final = 2.0
 """Seconds for what still waits where an application closes or the interpreter ends."""
@@ -109,7 +109,7 @@ class UsageWriter:
             self._thread.start()
 
     def close(self) -> None:
-        """Write what waits, and let go of the ledger; both can go on.  Blocks, for two seconds at most and a write."""
+        """Write what waits, and close the ledger; both can go on.  Blocks for at most two seconds and a write."""
         self._closing.set()
         try:
             self._thread.wait()
@@ -120,12 +120,12 @@ class UsageWriter:
     def _run(self) -> None:
         """Write until nothing waits, or nothing more can be written and the process ends."""
         try:
-            self._write_on()
-        except BaseException:  # a bug of ours must not keep who closes, for ever
+            self._write_until_done()
+        except BaseException:  # a bug of ours must not make close() wait for ever
             self._thread.end()
             raise
 
-    def _write_on(self) -> None:
+    def _write_until_done(self) -> None:
         parting: float | None = None
         while True:
             if parting is None and self._ends_soon():
@@ -141,10 +141,10 @@ class UsageWriter:
                     return
 
     def _ends_soon(self) -> bool:
-        """Wait until it is time to write; whether that is because nobody will be there later."""
+        """Wait until it is time to write; whether the writer or the process is about to end."""
         until = monotonic() + _WRITE_EVERY
         while monotonic() < until:
-            if self._closing.wait(_LOOK_EVERY) or not threading.main_thread().is_alive():
+            if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
                 return True
         return False
 
@@ -155,14 +155,14 @@ class UsageWriter:
                 self._ledger.add(rows)
             except StoreUnavailable as error:
                 if not self._is_failing:
-                    _log.warning("usage waits in memory to be written: %r", error)
+                    _log.warning("usage cannot be written, and waits in memory: %r", error)
                 self._is_failing = True
                 for row in rows:
                     self._buffer.add(row)
                 continue
             self._is_failing = False
         if self._buffer.lost:
-            _log.warning("%d rows of usage are lost: more wait than there is room for", self._buffer.lost)
+            _log.warning("%d rows of usage are lost: too many wait to be written", self._buffer.lost)
             self._buffer.lost = 0
         return not self._is_failing
 
@@ -170,10 +170,10 @@ class UsageWriter:
 PARTS: Final[Mapping[str, str]] = MappingProxyType(
     {"day": "day", "key": "principal", "upstream": "upstream", "model": "model"}
 )
-"""What rows can be grouped by, and what of their key that is."""
+"""Names by which rows can be grouped, to attributes of their keys."""
 
 _ROUND: Final = 6
-"""Digits of a sum behind the point: the rest is an error of adding."""
+"""Decimal places of a sum: further ones are rounding errors."""
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@]")
 """Beginning of a text that spreadsheets calculate; a model's name may be anything that a client wrote."""

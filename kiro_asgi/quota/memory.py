@@ -14,7 +14,7 @@ from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
 
 _SWEEP: Final = 1_024
-"""Counters from which on those that have passed are looked for, whenever their number has doubled."""
+"""Counters from which on expired ones are removed, whenever their number has doubled."""
 
 
 @define
@@ -23,10 +23,10 @@ class MemoryCounters:
 
     _clock: Callable[[], float] = time
     _numbers: dict[str, tuple[float, float]] = field(init=False, factory=dict, repr=False)
-    """Key to the number, and when it passes."""
+    """Key to the number, and when it expires."""
 
     _leases: dict[str, dict[str, float]] = field(init=False, factory=dict, repr=False)
-    """Key to holders, and when each lets go."""
+    """Key to holders, and when each lease ends."""
 
     _sweep_at: int = field(init=False, default=_SWEEP)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
@@ -54,7 +54,7 @@ class MemoryCounters:
                 self._keep(claim, self._number(claim, now), now)
 
     async def renew(self, leases: Sequence[Lease]) -> None:
-        """Hold *leases* on."""
+        """Extend *leases*."""
         with self._guard:
             now = self._clock()
             for lease in leases:
@@ -70,7 +70,7 @@ class MemoryCounters:
                     self._leases.pop(lease.key, None)
 
     async def aclose(self) -> None:
-        """Nothing: there is nothing to let go of."""
+        """Close nothing: there are no files or connections."""
 
     def _number(self, claim: Claim, now: float) -> float:
         if isinstance(claim, Lease):
@@ -90,7 +90,7 @@ class MemoryCounters:
         return after
 
     def _sweep(self, now: float) -> None:
-        """Forget what has passed: clients may be many, and come once."""
+        """Forget expired counters: there may be many clients that come only once."""
         if len(self) < self._sweep_at:
             return
         self._numbers = {key: number for key, number in self._numbers.items() if number[1] > now}
@@ -119,4 +119,4 @@ class MemoryLedger:
             return [UsageRow(key, dict(self._sums[key])) for key in sorted(self._sums) if first <= key.day <= last]
 
     def close(self) -> None:
-        """Nothing: there is nothing to let go of."""
+        """Close nothing: there are no files or connections."""

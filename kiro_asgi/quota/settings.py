@@ -1,4 +1,4 @@
-"""Settings of who may ask by name, and of what each client may take."""
+"""Settings of clients' keys, and limits of clients and credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST: Final = Bounds(0, 2**53)
 def hash_of(key: bytes) -> str:
     """The hash of a key, as settings have it.
 
-    No slow one, as for passwords: keys are random, and there are too many of them to try.
+    Not a slow one, as for passwords: keys are random, and too many to try.
     """
     return f"sha256:{sha256(key).hexdigest()}"
 
@@ -51,7 +51,7 @@ _MOMENT: Final = Shape(_is_moment, "a date and a time with its offset, such as 2
 
 @frozen(kw_only=True)
 class Allowance:
-    """Limits of what may be taken; 0 where there is none."""
+    """Limits; 0 is no limit."""
 
     requests_per_minute: int = setting(0, _MOST)
     """Requests for answers in any minute."""
@@ -111,7 +111,7 @@ class KeySettings(Allowance):
     """Upstreams that it may ask, by the names of their tables.  Empty: all."""
 
     expires: str = setting("", _MOMENT)
-    """When it is good no longer: a date and a time with its offset.  Empty: never."""
+    """When it expires: a date and a time with its offset.  Empty: never."""
 
     def permits(self, model: str) -> bool:
         """Whether it may ask for *model*, which is ``upstream/model``."""
@@ -121,7 +121,7 @@ class KeySettings(Allowance):
 
     @property
     def expires_at(self) -> float:
-        """When it is good no longer, in seconds since the epoch."""
+        """When it expires, in seconds since the epoch."""
         return datetime.fromisoformat(self.expires).timestamp() if self.expires else inf
 
     @staticmethod
@@ -136,7 +136,7 @@ class CredentialSettings(Allowance):
     """Limits of the gateway's own credentials at a service."""
 
     credential: str = ""
-    """The credential, as ``/ready``, the log and ``kiro-asgi doctor`` call it: the path of the setting that holds it
+    """The credential, as ``/ready``, the log and ``kiro-asgi doctor`` name it: the path of the setting that holds it
     (``custom.local.fallback_api_keys[0]``), or of its file.  ``*`` stands for any text: each that fits has these limits
     for itself.  Of several tables that fit, the first counts."""
 
@@ -148,5 +148,5 @@ class CredentialSettings(Allowance):
 
 
 def allowance_of(key: KeySettings, usual: Allowance) -> Allowance:
-    """What *key* may take: its own limits, and the *usual* ones where it has none."""
+    """Limits of *key*: its own, and the *usual* ones where it has none."""
     return Allowance(**{it.name: getattr(key, it.name) or getattr(usual, it.name) for it in fields(Allowance)})

@@ -26,7 +26,7 @@ _PATIENCE: Final = 1.0
 """Seconds that one operation waits for others, threads and processes."""
 
 _SWEEP: Final = 20
-"""Numbers that have passed, removed with each that is written: more than come in, and never a pause."""
+"""Expired numbers removed with each that is written: more than come in, and few enough not to delay a request."""
 
 _KEPT_DAYS: Final = 400
 """Days of usage that are kept."""
@@ -123,7 +123,7 @@ class SqliteCounters:
         await self._file.run(work)
 
     async def renew(self, leases: Sequence[Lease]) -> None:
-        """Hold *leases* on."""
+        """Extend *leases*."""
 
         def work(connection: sqlite3.Connection) -> None:
             for lease in leases:
@@ -194,7 +194,7 @@ class SqliteLedger:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and nobody writes in between."""
+    """Make all changes or none, with no other writer in between."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -107,7 +107,7 @@ class ValkeyCounters:
         await self._keep(claims)
 
     async def renew(self, leases: Sequence[Lease]) -> None:
-        """Hold *leases* on."""
+        """Extend *leases*."""
         await self._keep(leases)
 
     async def release(self, leases: Sequence[Lease]) -> None:

@@ -1,7 +1,6 @@
-"""Tapes played again: the same application, between a client and services that are a file.
+"""Replay of tapes: the same application, between a client and services that are read from a file.
 
-`derive` does an exchange again and says what happened, step by step, so that what is shown cannot differ from what the
-gateway does.
+`derive` runs an exchange again and records its steps, so that what is shown cannot differ from what the gateway does.
 """
 
 from __future__ import annotations

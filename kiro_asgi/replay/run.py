@@ -1,4 +1,4 @@
-"""One exchange done again: the application itself, between a client and services that are a tape."""
+"""Replay of one exchange: the application itself, between a client and services that are a tape."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.manifest import manifests_in
 
 _LONGEST: Final = 30.0
-"""Seconds of our time in which nothing happens and nothing is going to: a fault of ours, which must not hang."""
+"""Seconds of real time without an event or a timer after which a replay fails: a bug must not make it hang."""
 
 _LOOK: Final = 0.05
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for no file, but for threads, which wake the loop; time jumps to what is due next."""
+    """Waits for no file, but for threads, which wake the loop; time jumps to the next timer."""
 
     def __init__(self, speed: float) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Selector(selectors.DefaultSelector):
         if timeout is None:
             self._idle_since = monotonic() if self._idle_since is None else self._idle_since
             if monotonic() - self._idle_since > _LONGEST:
-                raise RuntimeError("a replay waits for something that never comes")
+                raise RuntimeError("a replay waits for what never comes; report this bug with the tape")
             return list(super().select(_LOOK))
         if self._speed:
             events = super().select(timeout / self._speed)
@@ -62,10 +62,10 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Such a loop.
+    """An event loop whose time jumps to the next timer.
 
     Args:
-        speed: How many times faster than ours its time passes; 0 for as fast as possible.
+        speed: Factor by which its time passes faster than real time; 0 for as fast as possible.
     """
 
     def __init__(self, speed: float = 0.0) -> None:
@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._time)
 
     def time(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the loop was made, in its own time."""
         return float(self._time.now)
 
 
@@ -123,7 +123,7 @@ class Difference:
         return cls(offset, events, expected[before], expected[after], actual[after])
 
     def explain(self) -> Iterator[str]:
-        """Lines for somebody to read."""
+        """Lines for a terminal."""
         yield f"differs at byte {self.offset}, after {self.event} events:"
         yield f"  same   {self.before!r}"
         yield f"  tape   {self.expected!r}"
@@ -132,7 +132,7 @@ class Difference:
 
 @frozen(kw_only=True)
 class Replay:
-    """What became of an exchange that was done again."""
+    """The result of a replay."""
 
     tape: Tape
     status: int
@@ -159,7 +159,7 @@ class Replay:
 
     @property
     def difference(self) -> Difference | None:
-        """From what the tape says that the client was sent; ``None`` where it is the same, byte for byte.
+        """The first difference from what the client was sent on the tape; ``None`` where it is the same, byte for byte.
 
         Proofs that the gateway made with its secret, which is on no tape, are not compared: the beginning of each seal.
         Of a tape that was masked when it was recorded the shapes are compared: what was sent was masked, too.
@@ -172,15 +172,15 @@ class Replay:
 def derive(
     tape: Tape, *, rechunk: str = "recorded", speed: float = 0.0, changed: Mapping[str, Any] | None = None
 ) -> Replay:
-    """Do the exchange of *tape* again, and say what happened, step by step.
+    """Run the exchange of *tape* again, and record its steps.
 
-    Nothing is asked of anybody, and nothing waits: time is the tape's.  The work is that of the exchange itself.  Call
-    it in a thread of its own where an event loop must go on: it blocks.
+    No request is sent, and nothing waits: time is the tape's.  The work is that of the exchange itself.  It blocks:
+    call it in a thread of its own where an event loop must go on.
 
     Args:
-        tape: What came in.
+        tape: The inputs.
         rechunk: How the services' bytes are cut: ``recorded``, a number of bytes, or ``random:SEED``.
-        speed: How many times faster than it was; 0 for as fast as possible.
+        speed: Factor by which it runs faster than then; 0 for as fast as possible.
         changed: Settings by path, e.g. ``{"stream.heartbeat": 5}``, instead of the tape's.
 
     Raises:
@@ -209,9 +209,9 @@ def derive(
             internals=Internals(
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
                 fetcher=lambda settings: TapeFiles.of(tape, loop.time),
-                calibration=_Recorded.of(tape),
+                calibration=_RecordedEstimates.of(tape),
                 pipeline=log.pipeline,
-                offload=_AtOnce(),
+                offload=_InLoop(),
                 dates=source.date,
                 context_windows=dict(_windows(tape)),
             ),
@@ -242,7 +242,7 @@ def read_setting(text: str) -> Any:
 
 
 def same_start(one: Iterable[object], other: Iterable[object]) -> int:
-    """How many items are the same from the beginning on."""
+    """Number of items that are the same from the beginning on."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
@@ -252,9 +252,9 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
     Raises:
         ConfigError: They cannot work.
     """
-    told = tape.head.members.get("settings")
+    recorded = tape.head.members.get("settings")
     nested: dict[str, Any] = {}
-    for path, value in (*(told if isinstance(told, dict) else {}).items(), *changed.items(), *_FIXED):
+    for path, value in (*(recorded if isinstance(recorded, dict) else {}).items(), *changed.items(), *_FIXED):
         *tables, name = path.split(".")
         table = nested
         for each in tables:
@@ -263,15 +263,15 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
     settings = Settings.from_mapping(nested)
     known = tape.head.members.get("upstreams")
     names = {*(known if isinstance(known, list | tuple) else ()), *(line.text("upstream") for line in tape.of("plan"))}
-    return evolve(settings, **dict(_keyed(settings, names)))
+    return evolve(settings, **dict(_with_placeholder_keys(settings, names)))
 
 
-def _keyed(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
-    """The upstreams that were set up, or asked, each with a placeholder for its key."""
+def _with_placeholder_keys(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
+    """The upstreams that were configured, or used, each with a placeholder for its key."""
     for name, _ in manifests_in(type(settings)):
         value = getattr(settings, name)
         if isinstance(value, Mapping):
-            yield name, {each: it.keyed(_KEY) if each in asked else it for each, it in value.items()}
+            yield name, {each: one.keyed(_KEY) if each in asked else one for each, one in value.items()}
         elif name in asked:
             yield name, value.keyed(_KEY)
 
@@ -282,22 +282,22 @@ def _windows(tape: Tape) -> Iterator[tuple[tuple[str, str], int]]:
             yield (line.text("upstream"), line.text("model")), window
 
 
-class _AtOnce(Offload):
-    """Works in the event loop: a thread would take our time, in which none of the tape's passes."""
+class _InLoop(Offload):
+    """Works in the event loop: a thread would take real time, in which none of the tape's passes."""
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         return work()
 
 
-class _Recorded(Calibration):
-    """What was estimated then, whatever is estimated now: experience is not on the tape."""
+class _RecordedEstimates(Calibration):
+    """The estimates that were recorded, since the answers from which they were learnt are not on the tape."""
 
     def __init__(self, plans: Iterable[Line]) -> None:
         super().__init__()
         self._recorded = {line.text("model"): line for line in plans}
 
     @classmethod
-    def of(cls, tape: Tape) -> _Recorded:
+    def of(cls, tape: Tape) -> _RecordedEstimates:
         return cls(tape.of("plan"))
 
     def tokens(self, model: str, estimated: float) -> int:
@@ -312,7 +312,7 @@ class _Recorded(Calibration):
 
 @define
 class _Ids:
-    """The ids that were made then, the dates, and the numbers that were drawn, in their order."""
+    """The ids, dates and random numbers of the tape, in their order."""
 
     _tape: Tape
     _clock: Callable[[], float]
@@ -325,7 +325,7 @@ class _Ids:
         first = Line("token", 0.0, {"value": self._tape.head.text("id").removeprefix("req_")})
         self._tokens = [first, *self._tape.of("token")]
         self._dates = self._tape.of("clock")
-        # The first is drawn before anything is recorded: it says how soon the client counts as stalled in a crowd.
+        # The first is drawn before recording begins: it sets how soon the client counts as stalled under load.
         self._draws = chain((Line("draw", 0.0, {"value": 0.5}),), self._tape.of("draw"))
 
     def token(self) -> str:
@@ -335,7 +335,7 @@ class _Ids:
         return self._tokens[self._made - 1].text("value")
 
     def date(self) -> float:
-        """The moment of which the next date is made."""
+        """The moment for the next date."""
         line = next(self._dates, None)
         return self.wall() if line is None else line.number("value")
 
@@ -345,7 +345,7 @@ class _Ids:
         return 0.5 if line is None else line.number("value")
 
     def wall(self) -> float:
-        """The moment: not before that of the next id, as what is computed here takes no time."""
+        """The time: not before that of the next id, since computing takes no time here."""
         due = self._tokens[self._made].t if self._made < len(self._tokens) else 0.0
         return self._tape.head.number("at") + max(self._clock(), due)
 
@@ -367,7 +367,7 @@ class _Client:
     @property
     def scope(self) -> Scope:
         request = self._tape.request
-        shown = [(name.lower(), it) for name, it in request.headers if not it.startswith(b"(hidden, ")]
+        shown = [(name.lower(), value) for name, value in request.headers if not value.startswith(b"(hidden, ")]
         path = request.text("path")
         return {
             "type": "http",

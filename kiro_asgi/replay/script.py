@@ -1,7 +1,7 @@
-"""The world of a replay, which is a tape: all that came from elsewhere comes at the times at which it came.
+"""Everything outside of the application in a replay: the tape's inputs, at the times at which they came.
 
-Those are answers, from the network, and what a request is given besides: files at addresses, what was stored, and what
-tools gave.
+Those are answers, from the network, and other inputs of a request: files at addresses, stored values, and outputs of
+tools.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _OF_THE_NETWORK: Final[Mapping[str, type[KiroAsgiError]]] = MappingProxyType(
 )
 
 Rechunk = Callable[[Sequence[tuple[float, bytes]]], Iterator[tuple[float, bytes]]]
-"""Cuts what was read, each with its time, in another way; the times are those at which a piece was there."""
+"""Cuts reads, each with its time, in another way; a new piece has the time of the read that completed it."""
 
 
 def read_rechunk(text: str) -> Rechunk:
-    """What ``recorded``, a number of bytes, or ``random:SEED`` means.
+    """Read ``recorded``, a number of bytes, or ``random:SEED``.
 
     Raises:
         TapeError: It is none of them.
@@ -66,11 +66,11 @@ def read_rechunk(text: str) -> Rechunk:
 
 
 def _recut(reads: Sequence[tuple[float, bytes]], size: Callable[[], int]) -> Iterator[tuple[float, bytes]]:
-    whole = b"".join(data for _, data in reads)
+    body = b"".join(data for _, data in reads)
     ends = [*accumulate(len(data) for _, data in reads)]
     at = 0
-    while at < len(whole):
-        piece = whole[at : at + size()]
+    while at < len(body):
+        piece = body[at : at + size()]
         at += len(piece)
         yield reads[bisect_left(ends, at)][0], piece
 
@@ -93,12 +93,12 @@ class Script:
 
     @classmethod
     def of(cls, tape: Tape, rechunk: Rechunk, log: StepLog) -> Script:
-        """The script that *tape* is."""
+        """The script of *tape*."""
         numbered = enumerate(tape.attempts, 1)
         return cls(iter([(n, answer) for n, attempt in numbered for answer in attempt.answers]), rechunk, log)
 
     def next(self, request: UpstreamRequest) -> tuple[int, TapeAnswer] | None:
-        """The attempt and the answer that come next, to whatever *request*; ``None`` after the last."""
+        """The next attempt and answer, whatever *request* holds; ``None`` after the last."""
         self.asked.append(request)
         found = next(self.answers, None)
         if found is None:
@@ -115,17 +115,17 @@ class Script:
 
 
 class TapeTransport(Transport):
-    """Answers from a script; whatever is asked besides answers is unreachable."""
+    """Answers from a script; for all other requests, such as for lists of models, the service is unreachable."""
 
     def __init__(self, script: Script, clock: Callable[[], float]) -> None:
         self._script = script
         self._clock = clock
 
     async def fetch(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
-        """As of `Transport`; what answers *request* is decided by its place among all."""
+        """As of `Transport`; *request* gets the answer that has its place in the script."""
         found = self._script.next(request) if isinstance(reader, AnswerReading) else None
         if found is None:
-            raise UpstreamUnreachable("a replay asks nobody", code="replay")
+            raise UpstreamUnreachable("the tape has no answer to this request", code="replay")
         attempt, answer = found
         began = self._clock() - answer.request.t
         limit = reader.start()
@@ -159,7 +159,7 @@ class TapeTransport(Transport):
 
     @property
     def is_crowded(self) -> bool:
-        """Nobody waits."""
+        """A replay has one request at a time."""
         return False
 
     async def hang_up(self, reader: Reader) -> None:
@@ -185,7 +185,7 @@ Clock = Callable[[], float]
 
 @frozen
 class TapeFiles:
-    """The files that were fetched, in their order; nobody is asked for others."""
+    """The files that were fetched, in their order; no others are fetched."""
 
     _lines: deque[Line]
     _clock: Clock
@@ -196,7 +196,7 @@ class TapeFiles:
         return cls(deque(tape.of("file")), clock)
 
     def allows(self, url: str) -> bool:
-        """Whether there are any left: which were allowed is on the tape as what was fetched."""
+        """Whether there are any left: only files that were allowed were fetched."""
         return bool(self._lines)
 
     async def fetch(self, places: Mapping[str, str], hold: Callable[[int], None]) -> Mapping[str, Fetched]:
@@ -208,7 +208,9 @@ class TapeFiles:
         found: dict[str, Fetched] = {}
         for url, place in places.items():
             if not self._lines:
-                raise RequestError(f"{place}: a replay asks nobody", code="replay", param=place)
+                raise RequestError(
+                    f"{place}: the tape does not have this file, and a replay fetches none", code="replay", param=place
+                )
             line = await _next(self._lines, self._clock)
             if words := line.text("error"):
                 raise RequestError(words, code=line.text("code"), param=line.text("param"))
@@ -221,21 +223,21 @@ class TapeFiles:
 
 @frozen
 class TapeStore:
-    """A store that gives what was read then, in that order, whatever the key; what is kept is forgotten."""
+    """A store that returns the recorded values in their order, whatever the key, and keeps none."""
 
     _lines: deque[Line]
     _clock: Clock
 
     @classmethod
     def of(cls, tape: Tape, clock: Clock) -> TapeStore:
-        """What requests before that of *tape* had left."""
+        """The values on *tape*, which earlier requests had stored."""
         return cls(deque(tape.of("stored")), clock)
 
     async def get(self, key: str) -> bytes | None:
         """The next value; ``None`` where there was none, or the tape has no more.
 
         Raises:
-            StoreUnavailable: It was not to be had then.
+            StoreUnavailable: It was not available then.
         """
         if not self._lines:
             return None
@@ -249,14 +251,14 @@ class TapeStore:
         return await self.get(key)
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Nothing: what a later read found is on the tape."""
+        """Do nothing: what a later read found is on the tape."""
 
     async def delete(self, key: str) -> None:
-        """Nothing, likewise."""
+        """Do nothing, likewise."""
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """Exclude nobody: there is nobody else."""
+        """Exclude no one: a replay has one request at a time."""
         yield
 
     async def aclose(self) -> None:
@@ -265,7 +267,7 @@ class TapeStore:
 
 @frozen
 class TapeTool:
-    """A tool that gives what it gave then."""
+    """A tool that returns its recorded outputs."""
 
     kind: str
     names: Collection[str]
@@ -287,7 +289,7 @@ async def _next(lines: deque[Line], clock: Clock) -> Line:
 
 
 def tools_of(tape: Tape, clock: Clock) -> Iterator[TapeTool]:
-    """The tools that were run, each with what it gave; calls over a limit were not."""
+    """The tools that were run, each with its outputs; calls over a limit were not run."""
     lines: dict[str, deque[Line]] = defaultdict(deque)
     names: dict[str, set[str]] = defaultdict(set)
     for line in tape.of("tool"):
@@ -300,7 +302,7 @@ def tools_of(tape: Tape, clock: Clock) -> Iterator[TapeTool]:
 
 def _output(line: Line) -> ToolOutput:
     try:
-        told = loads(line.data)
-        return ToolOutput(tuple(SearchHit(**hit) for hit in told.pop("hits")), **told)
+        fields = loads(line.data)
+        return ToolOutput(tuple(SearchHit(**hit) for hit in fields.pop("hits")), **fields)
     except (JsonError, TypeError, KeyError, AttributeError):
-        raise TapeError("what a tool gave cannot be read", code="tape.tool") from None
+        raise TapeError("the output in a tool line cannot be read", code="tape.tool") from None

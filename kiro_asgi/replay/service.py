@@ -1,4 +1,4 @@
-"""Tapes as a service: who asks what was asked on one gets the answer that is on it."""
+"""Tapes as a service: a request that is on a tape gets the answer that is on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kiro_asgi.tapes.masking import SHOWN_HEADERS, mask
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 _PLACE: Final = re.compile(r"v\d\w*|[a-z]{2}(?:-[a-z]+)+-\d")
-"""A version of an API, or a region: up to there a path says where a service is, and then what is asked of it."""
+"""A version of an API, or a region: up to there a path is the service's address, and the rest names the operation."""
 
 _ID: Final = re.compile(rb"\b\w{8}-\w{4}-\w{4}-\w{4}-\w{12}\b")
 """An id, which differs each time; also a masked one."""
@@ -33,42 +33,42 @@ _FRAMING: Final = frozenset(b"content-type content-length transfer-encoding conn
 _ANSWERS: Final = range(200, 600)
 
 _Request = tuple[str, bytes]
-"""What is asked for, and a body."""
+"""An operation's path, and the part of a body that is compared."""
 
 
 _CONVERSATION: Final = ("conversationState", "messages", "contents", "input")
 """Members of a service's request that hold the conversation; the others are options."""
 
 
-def _same_request(body: bytes) -> bytes:
+def _without_ids(body: bytes) -> bytes:
     return _ID.sub(b"", body)
 
 
-def _same_words(body: bytes) -> bytes:
+def _conversation_in(body: bytes) -> bytes:
     try:
-        told = loads(body)
+        document = loads(body)
     except JsonError:
-        return _same_request(body)
-    found = [told[name] for name in _CONVERSATION if name in told] if isinstance(told, dict) else []
-    return _same_request(dumps(found) if found else body)
+        return _without_ids(body)
+    found = [document[name] for name in _CONVERSATION if name in document] if isinstance(document, dict) else []
+    return _without_ids(dumps(found) if found else body)
 
 
-def _same_shape(body: bytes) -> bytes:
-    return _same_words(mask(body))
+def _shape_of(body: bytes) -> bytes:
+    return _conversation_in(mask(body))
 
 
-_WAYS: Final[tuple[Callable[[bytes], bytes], ...]] = (_same_request, _same_words, _same_shape)
-"""What is left of a body to compare: all but ids; the conversation, as options depend on what is known of a model when
-it is asked; its shape, so that dates may differ and masked tapes fit."""
+_WAYS: Final[tuple[Callable[[bytes], bytes], ...]] = (_without_ids, _conversation_in, _shape_of)
+"""Parts of a body to compare, in this order: all but ids; the conversation, as options depend on what is known of a
+model at the time; its shape, so that dates may differ and masked tapes fit."""
 
 
 @define(eq=False)
 class TapeService:
-    """Answers requests for answers as tapes have it; an `Answerer` of `kiro_asgi.simulator`.
+    """Answers requests from tapes; an `Answerer` of `kiro_asgi.simulator`.
 
-    A request fits where a tape has the same but for ids, else where one has the same conversation, or one of the same
-    shape.  Where several fit, they take turns, in the order of the tapes and of the attempts on them.  One that fits
-    none is refused with 400.
+    A request matches where a tape has the same but for ids, else where one has the same conversation, or one of the
+    same shape.  Where several match, they take turns, in the order of the tapes and of the attempts on them.  A request
+    without a match is refused with 400.
     """
 
     count: int
@@ -78,11 +78,11 @@ class TapeService:
 
     @classmethod
     def of(cls, tapes: Iterable[Tape], speed: float = 0.0) -> TapeService:
-        """The service that was asked on *tapes*.
+        """The service that answered on *tapes*.
 
         Args:
             tapes: The exchanges.
-            speed: How many times faster than it did it answers; 0 for at once.
+            speed: Factor by which it answers faster than then; 0 for at once.
         """
         known = [*tapes]
         answers: dict[_Request, deque[Script]] = defaultdict(deque)
@@ -95,7 +95,7 @@ class TapeService:
         return cls(len(known), dict(answers))
 
     def __call__(self, request: RecordedRequest) -> Script | None:
-        """The answer to *request*; ``None`` where it is not for an answer, but for a list of models or a token."""
+        """The answer to *request*; ``None`` where it asks for a list of models or a token instead."""
         if not request.operation.endswith((CHAT, ".chat")):
             return None
         for key in _keys(request.path, request.body):
@@ -149,7 +149,7 @@ def _pause(seconds: float, speed: float) -> Iterator[Step]:
 
 
 def _head(line: Line) -> Head:
-    """The head, as far as it is harmless: a tape may come from anybody."""
+    """The head, with harmless headers only: a tape may come from an untrusted source."""
     status = int(line.number("status"))
     headers = {name.lower(): value for name, value in line.headers if value.decode("latin-1").isprintable()}
     shown = (

@@ -1,4 +1,4 @@
-"""What happened in an exchange, step by step: each read, each item that a stage made of it, each send."""
+"""The steps of an exchange: each read, each item that a stage made of it, each send."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Step:
     """The bytes; or the item: a frame, a delta or an event."""
 
     cause: int = -1
-    """Index of the step that led to it: of an item what its stage was given last, of a send the last item before it; -1
-    where it is none."""
+    """Index of the step that led to it: of an item the last input of its stage, of a send the last item before it; -1
+    where there is none."""
 
     stage: str = ""
     """Name of the stage that gave an item."""
@@ -53,19 +53,19 @@ class StepLog:
     """Steps for which there was no room."""
 
     kept: dict[int, str] = field(init=False, factory=dict)
-    """Of steps that led to nothing at once the stage that kept them, until more came or for good."""
+    """By step that led to no item at once, the stage that kept it, until more came or for good."""
 
     events: list[int] = field(init=False, factory=list)
     """Steps whose items left the last stage: what the client's stream is made of."""
 
     latest: int = field(init=False, default=-1)
-    """The step that is worked on."""
+    """The step that is being processed."""
 
     _reads: deque[tuple[bytes, int]] = field(init=False, factory=deque)
     """Reads that no stage has taken yet."""
 
     def add(self, step: Step) -> int:
-        """Take down a step, and return its index; -1 where there is no room."""
+        """Record a step, and return its index; -1 where there is no room."""
         if len(self.steps) >= TAPE_STEPS:
             self.dropped += 1
             return -1
@@ -73,13 +73,13 @@ class StepLog:
         return len(self.steps) - 1
 
     def read(self, data: bytes, attempt: int, offset: int) -> None:
-        """Take down that *data* was read."""
+        """Record that *data* was read."""
         index = self.add(Step("read", self.now(), data, attempt=attempt, offset=offset))
         self._reads.append((data, index))
         self.latest = index
 
     def send(self, data: bytes, offset: int) -> None:
-        """Take down that *data* was sent."""
+        """Record that *data* was sent."""
         self.add(Step("send", self.now(), data, self.latest, offset=offset))
 
     def pipeline(self, decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
@@ -91,7 +91,7 @@ class StepLog:
         return answer
 
     def take(self, item: Any) -> int:
-        """The step that *item* is, which a stage is given now."""
+        """Index of the step of *item*, which a stage is given now."""
         if self._reads and item is self._reads[0][0]:
             self.latest = self._reads.popleft()[1]
         return self.latest
@@ -99,14 +99,14 @@ class StepLog:
 
 @define(eq=False)
 class _WatchedStage:
-    """A stage; what it gives is taken down."""
+    """A stage whose output is recorded."""
 
     _stage: Stage[Any, Any]
     _log: StepLog
     _cause: int = field(init=False, default=-1)
     _given: Any = field(init=False, default=None)
     _gave: bool = field(init=False, default=False)
-    """Whether anything came of what was given last."""
+    """Whether the last input led to any item."""
 
     def feed(self, items: Iterable[Any], /) -> Iterator[Any]:
         return self._watch(self._stage.feed(self._incoming(items)))

@@ -1,7 +1,7 @@
-"""A tape made smaller: what the client is sent stays the same, byte for byte, and whatever that does not need goes.
+"""Reduction of a tape: what the client is sent stays the same, byte for byte, and whatever that does not need goes.
 
-Parts of the client's request, settings and fetched files are left away, large ones first, as long as the exchange done
-again gives the same.  So a report of a hundred tools and messages becomes a test that shows what the matter is.
+Parts of the client's request, settings and fetched files are removed, large ones first, as long as the replay gives the
+same.  So a report of a hundred tools and messages becomes a test that shows the fault.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _Path = tuple[str | int, ...]
 
 
 def trim(tape: Tape, most: int = TAPE_TRIALS) -> Tape:
-    """*tape* with no more than gives the client the same, as far as *most* trials find it.
+    """*tape*, reduced to what gives the client the same, as far as *most* trials find it.
 
     Raises:
-        TapeError: It is cut, or has no request, so it cannot be done again.
+        TapeError: It is cut, or has no request, so it cannot be replayed.
     """
-    whole = derive(tape)
+    original = derive(tape)
     parts = {"request": _document(tape.request.data), "settings": tape.head.members.get("settings") or {}}
     parts["files"] = [place for place, line in enumerate(tape.lines) if line.kind == "file"]
 
@@ -39,7 +39,7 @@ def trim(tape: Tape, most: int = TAPE_TRIALS) -> Tape:
             replay = derive(_with(tape, candidate))
         except KiroAsgiError:
             return False
-        return (replay.status, replay.sent, replay.missing) == (whole.status, whole.sent, whole.missing)
+        return (replay.status, replay.sent, replay.missing) == (original.status, original.sent, original.missing)
 
     return replayed(_with(tape, shrink(parts, is_same, most)))
 
@@ -65,21 +65,21 @@ def _with(tape: Tape, parts: Any) -> Tape:
 
 
 def replayed(tape: Tape) -> Tape:
-    """*tape* with what is sent now, to the client and to services, so that doing it again gives the same.
+    """*tape* with what is sent now, to the client and to services, so that another replay gives the same.
 
     Itself where it is cut.
     """
     if tape.cut:
         return tape
     replay = derive(tape)
-    kept = [*_asking(tape, replay)]
+    kept = [*_with_requests(tape, replay)]
     made = [Line("client.bytes", step.t, {}, step.value) for step in replay.steps if step.kind == "send"]
     end = next((place for place, line in enumerate(kept) if line.kind == "end"), len(kept))
     return Tape((*kept[:end], *made, *kept[end:]))
 
 
-def _asking(tape: Tape, replay: Replay) -> Iterator[Line]:
-    """The lines but for what the client was sent, with what services are asked now."""
+def _with_requests(tape: Tape, replay: Replay) -> Iterator[Line]:
+    """The lines without those to the client, and with the requests that services are sent now."""
     asked = iter(replay.asked)
     for line in tape.lines:
         if line.kind == "up.request" and (request := next(asked, None)) is not None:
@@ -91,7 +91,7 @@ def _asking(tape: Tape, replay: Replay) -> Iterator[Line]:
 def shrink(document: dict[str, Any], holds: Callable[[Any], bool], most: int) -> Any:
     """The smallest part of *document*, which is JSON, for which *holds* is true; its own members stay.
 
-    Children are left away by halves, then by quarters, and so on down to one; texts are cut.  *holds* is asked *most*
+    Children are removed by halves, then by quarters, and so on down to one; texts are cut.  *holds* is called *most*
     times at most.
     """
     return _Shrinking(document, holds, most).run()
@@ -111,13 +111,13 @@ class _Shrinking:
             path = waiting.popleft()
             value = _at(self._document, path)
             if isinstance(value, dict | list):
-                waiting.extend((*path, name) for name in self._leave_away(path))
+                waiting.extend((*path, name) for name in self._remove_parts(path))
             elif isinstance(value, str) and len(value) > _SHORT:
                 self._try(path, value[:_SHORT])
         return self._document
 
-    def _leave_away(self, path: _Path) -> list[str | int]:
-        """Leave away what can be of one value, and return the names of what is left."""
+    def _remove_parts(self, path: _Path) -> list[str | int]:
+        """Remove what can be removed of one value, and return the names of what is left."""
         parts = [*_items(_at(self._document, path))]
         size = len(parts)
         while size:

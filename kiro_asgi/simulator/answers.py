@@ -255,4 +255,4 @@ CHANGES: Final[Mapping[str, tuple[str, Callable[[Script, str], Script], str]]] =
     "no-metadata": ("no metadata event, as some accounts never get one", _without("metadataEvent"), ""),
     "no-usage": ("a metadata event with a stop reason only", _without_usage, ""),
 }
-"""Changes to whatever is answered: what is different, the change, its parameter."""
+"""Changes to any answer: the effect in words, the change, its parameter."""

@@ -71,11 +71,11 @@ def _result_text(result: Mapping[str, Any]) -> str:
 
 @define(eq=False, slots=False)
 class KiroConversation:
-    """One request's document, with names for the places that matter."""
+    """One request's document, with names for the parts that matter."""
 
     document: Mapping[str, Any]
     rpc: bool = False
-    """Whether it was asked in the RPC style, which answers with an ``initial-response``."""
+    """Whether the request is in the RPC style, whose answers begin with an ``initial-response``."""
 
     @cached_property
     def state(self) -> Mapping[str, Any]:

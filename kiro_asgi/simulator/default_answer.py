@@ -38,7 +38,7 @@ from kiro_asgi.simulator.scripts import (
 )
 
 HUGE: Final = 1e15
-"""Bounds beyond this are taken for none."""
+"""Bounds beyond this are ignored."""
 
 MAX_ITEMS: Final = 20
 MAX_LENGTH: Final = 10_000
@@ -206,10 +206,10 @@ def _look_up(root: Mapping[str, Any], reference: str) -> Mapping[str, Any]:
 def _merged(parts: Sequence[Any], root: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in map(_mapping, parts):
-        whole = _look_up(root, part["$ref"]) if isinstance(part.get("$ref"), str) else part
-        properties = {**_mapping(merged.get("properties")), **_mapping(whole.get("properties"))}
-        required = [*_sequence(merged.get("required")), *_sequence(whole.get("required"))]
-        merged |= whole
+        resolved = _look_up(root, part["$ref"]) if isinstance(part.get("$ref"), str) else part
+        properties = {**_mapping(merged.get("properties")), **_mapping(resolved.get("properties"))}
+        required = [*_sequence(merged.get("required")), *_sequence(resolved.get("required"))]
+        merged |= resolved
         merged |= {"properties": properties, "required": required} if properties else {}
     return merged
 
@@ -245,10 +245,10 @@ COMMON_WORDS: Final = frozenset(
         "tool tools use used using what when which who with you your please",
     )
 )
-"""Words that do not tell one tool from another."""
+"""Words that do not distinguish one tool from another."""
 
 MAX_OBJECTS: Final = 64
-"""How many opening braces of a text are tried as the start of a schema."""
+"""Number of opening braces of a text that are tried as the start of a schema."""
 
 
 def compose(
@@ -354,7 +354,7 @@ def _distinctive_words(sentence: str) -> set[str]:
 def wanted_tool(conversation: KiroConversation) -> OfferedTool | None:
     """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human, or is a result.
 
-    Where a call is demanded behind a result, any is of the last tool: agents put the one there that ends their loop.
+    Where a call is demanded after a result, it is one of the last tool: agents put the one there that ends their loop.
     """
     tools = conversation.tools
     places = conversation.content, conversation.instructions

@@ -113,7 +113,7 @@ class TokensUsed:
     """Tokens of prompt and answer."""
 
     input: int
-    """Cached ones not counted."""
+    """Without cached ones."""
 
     output: int
     cached: int = 0
@@ -228,7 +228,7 @@ class AnswerEncoder(Protocol):
         ...
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         ...
 
 
@@ -237,7 +237,7 @@ class AnswerBlock:
     """A part of a collected answer."""
 
     first: Piece
-    """Of `Words` and `Thought`, everything; of calls, without their arguments."""
+    """The whole of `Words` and `Thought`; a call without its arguments."""
 
     text: str = ""
     seal: str = ""
@@ -339,12 +339,12 @@ def _encoded(pieces: tuple[Piece, ...], encoder: AnswerEncoder) -> Iterator[byte
 
 
 def _collected(script: Script, encoder: AnswerEncoder) -> Script:
-    """One document, where the script has pauses after them; broken off in the middle where the script breaks off."""
+    """One document, after all pauses of the script; broken off in the middle where the script breaks off."""
     answer = CollectedAnswer()
     waits: list[Step] = []
     breaks: list[Step] = []
     for step in script:
-        for piece in _whole(step):
+        for piece in _all_pieces(step):
             answer.add(piece)
         if isinstance(step, BREAKS):
             breaks.append(step)
@@ -360,7 +360,7 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     return (*_pauses(waits), head, RawBytes(body.data[: len(body.data) // 2]), *ending)
 
 
-def _whole(step: Step) -> Iterator[Piece]:
+def _all_pieces(step: Step) -> Iterator[Piece]:
     if isinstance(step, Repeat):
         for piece in pieces_of(step.frame) or ():
             yield Words(piece.text * step.times) if isinstance(piece, Words) else piece

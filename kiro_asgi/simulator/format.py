@@ -1,4 +1,4 @@
-"""The manifest of a simulated service other than Kiro, and how a request to it is answered."""
+"""The manifest of a simulated service other than Kiro, and its answers to requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Question:
     """Whether the service may search the web by itself."""
 
     operation: str = ""
-    """The one that was asked, where a service answers in more than one."""
+    """The requested operation, where a service has several for answers."""
 
     fields_wanted: tuple[str, ...] = ()
     """Paths of fields of the model's own answer that are to be passed on."""
@@ -115,7 +115,7 @@ class SimulatedFormat:
     """Makes the list of models, or the page of it that the query's parameters ask for."""
 
     other_lists: Mapping[str, Callable[[tuple[Model, ...], Mapping[str, str]], Json]] = field(factory=dict)
-    """Path to what makes the list there, where there are others than that of models."""
+    """Path to the function that makes the list there, for lists other than that of models."""
 
     token_count: Callable[[int], Json]
     """Makes the answer to a request that counts tokens."""
@@ -242,7 +242,7 @@ def _stopped(script: Script, at: int, stop: str) -> Iterator[Step]:
 
 
 def _text(step: Step) -> str | None:
-    """The text of *step*, if that is what it is."""
+    """The text of *step*; ``None`` if it has none."""
     return step.payload["content"] if isinstance(step, Event) and step.type == "assistantResponseEvent" else None
 
 

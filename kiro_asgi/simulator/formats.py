@@ -1,4 +1,4 @@
-"""The formats that are simulated beside Kiro's, and the endpoints of each."""
+"""The formats that are simulated in addition to Kiro's, and the endpoints of each."""
 
 from __future__ import annotations
 

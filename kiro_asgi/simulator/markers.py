@@ -1,4 +1,4 @@
-"""Marker words: how the text of a prompt chooses what happens.
+"""Marker words, by which the text of a prompt chooses what happens.
 
 A marker is ``sim:NAME`` or ``sim:NAME=PARAMETER`` (``sim:NAME:PARAMETER`` is the same) anywhere in the user's text.
 The first marker that is an answer or a fault decides what is answered; markers that are changes apply to that, in
@@ -66,7 +66,7 @@ class Repertoire:
         }
 
     def entries_beside(self, other: Repertoire) -> dict[str, MarkerEntry]:
-        """The rows for what *other* does not know."""
+        """The rows for markers that *other* does not have."""
         return {name: entry for name, entry in self.entries().items() if name not in other.names}
 
 
@@ -95,12 +95,12 @@ def find_markers(prompt: str) -> list[tuple[str, str]]:
 def play(
     conversation: KiroConversation, first_time: Callable[[str], bool], repertoire: Repertoire = REPERTOIRE
 ) -> Script:
-    """The script that *conversation* asks for.
+    """The script that the markers of *conversation* choose.
 
     Args:
         conversation: The request.
         first_time: Whether a once-only marker strikes for this conversation; called at most once, and for such only.
-        repertoire: What can be asked for.
+        repertoire: The markers that are known.
     """
     markers = find_markers(conversation.content)
     script = _answer(conversation, markers, first_time, repertoire)
@@ -154,7 +154,7 @@ def searched(conversation: KiroConversation, script: Script) -> Script:
 
 
 def with_thought(conversation: KiroConversation, script: Script) -> Script:
-    """*script* with a thought before everything else, if it calls and has none: what a call goes back with."""
+    """*script* with a thought before everything else, if it has a call and no thought."""
     kinds = [step.type for step in script if isinstance(step, Event)]
     if "toolUseEvent" not in kinds or "reasoningContentEvent" in kinds:
         return script
@@ -217,9 +217,9 @@ def repertoire(
     """Make the repertoire of a format: all that Kiro has, with refusals in the format's words, and more.
 
     Args:
-        answers: What only this format can answer.
+        answers: Answers that only this format has.
         changes: Changes that only this format knows.
-        refusals: Name of a fault to what *refusal* makes a script of.
+        refusals: Name of a fault to the arguments of *refusal*.
         refusal: Makes a script of one of them, and of ``retry_after``.
         envelope: Makes a body of one of them.
     """

@@ -1,4 +1,4 @@
-"""A request as it arrived, what became of its answer, and what it was authorized with.
+"""A request as it arrived, the course of its answer, and its authorization.
 
 AWS Signature Version 4 is checked from what arrived: raw path, query, signed headers and body.
 
@@ -32,7 +32,7 @@ TOLERANCE: Final = timedelta(minutes=5)
 
 @define(eq=False)
 class RecordedRequest:
-    """One request and, as it goes on, what became of its answer.  Times are those of `time.monotonic`."""
+    """One request and the course of its answer.  Times are those of `time.monotonic`."""
 
     method: str
     path: str
@@ -88,7 +88,7 @@ def access_key_of(request: RecordedRequest) -> str:
 
 
 def signature_fault(request: RecordedRequest, service: str, now: datetime | None = None) -> str:
-    """What is wrong with the signature of *request* to *service*, as AWS words it; empty if nothing is.
+    """The fault of the signature of *request* to *service*, in AWS's words; empty if there is none.
 
     Args:
         request: A signed request.

@@ -1,7 +1,7 @@
 """Scripts: what the simulated service sends, step by step, faults included, and short ways to write them.
 
 A script is a tuple of steps.  Steps that are bytes (`Event`, `ExceptionFrame`, `RawBytes`, `TornFrame`,
-`CorruptChecksum`, `Repeat`) go out in order; the others say how to behave.  `Head` is the response's head, implied
+`CorruptChecksum`, `Repeat`) go out in order; the others are behaviour.  `Head` is the response's head, implied
 before the first byte where it is left out, so that ``(Stall(),)`` is silence before the first byte and ``(Head(),
 Stall())`` silence after the head.  A script that ends without `Reset`, `CloseEarly`, `HalfClose` or `Stall`
 completes the response properly.
@@ -34,7 +34,7 @@ JSON: Final = "application/json"
 
 @frozen
 class Layout:
-    """How a body is cut on its way out."""
+    """Sizes of the pieces in which a body is sent."""
 
     chunk: int = 0
     """Bytes an HTTP chunk, across frames; 0: every step is a chunk of its own."""
@@ -95,7 +95,7 @@ class TornFrame:
 
     frame: Event | ExceptionFrame
     keep: int | None = None
-    """How many bytes are sent, negative counting from the end; ``None``: half."""
+    """Bytes that are sent, negative counting from the end; ``None``: half."""
 
 
 @frozen

@@ -42,7 +42,7 @@ FOREVER: Final = 86_400.0
 
 
 POLL: Final = 0.002
-"""Seconds between two looks of `Journal.wait_until`."""
+"""Seconds between two checks of `Journal.wait_until`."""
 
 
 class Journal:
@@ -102,7 +102,7 @@ class Journal:
 
 
 class Simulator(Journal):
-    """A running simulator: where it is, what it was asked, and what it shall answer.
+    """A running simulator: its address, the requests that came, and the answers to come.
 
     Every method may be called from any thread.
     """
@@ -115,7 +115,7 @@ class Simulator(Journal):
         self.service = service
         self.accounts = service.accounts
         self.calls = service.calls
-        """Operation to how often it was asked for, e.g. ``calls["RefreshToken"]``."""
+        """Operation to the number of its requests, e.g. ``calls["RefreshToken"]``."""
 
     def enqueue(self, *scripts: Script, operation: str = CHAT) -> None:
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
@@ -156,7 +156,7 @@ class _Connection:
                 self._wire.start_next_cycle()
 
     async def _request(self) -> RecordedRequest | None:
-        """The next request, whole; ``None`` at the end of the connection or of sense."""
+        """The next request, whole; ``None`` at the end of the connection, or after a request that is not HTTP."""
         request: RecordedRequest | None = None
         body = bytearray()
         while True:

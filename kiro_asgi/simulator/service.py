@@ -28,7 +28,7 @@ from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import Script, json_answer, paced, refusal
 
 SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-"""How the escape of a half of a surrogate pair begins."""
+"""Beginning of the escape of a half of a surrogate pair."""
 
 
 def document_of(request: RecordedRequest) -> Mapping[str, Any] | None:
@@ -104,10 +104,10 @@ class SimulatedService:
 
     accounts: Accounts = field(factory=Accounts)
     clock_ahead: float = 0.0
-    """Seconds that the service's clock is ahead of this machine's, as the answers beside the chat tell it."""
+    """Seconds that the service's clock is ahead of this machine's, in the ``date`` of answers other than the chat's."""
 
     calls: Counter[str] = field(init=False, factory=Counter)
-    """Operation to how often it was asked for."""
+    """Operation to the number of its requests."""
 
     _queued: dict[str, deque[Script]] = field(init=False, factory=dict)
     _answerer: Answerer | None = field(init=False, default=None)

@@ -1,10 +1,10 @@
-"""The protocol of a store that keeps things between requests, its keys, and locks by name.
+"""The protocol of a store that keeps values between requests, its keys, and locks by name.
 
 Values are bytes, so that an engine needs to know nothing about them and may share them with other processes.  Nothing
 is kept for ever: every value has a time to live, and an engine may drop a value before that to stay within its bounds.
 Readers must be able to do without.
 
-Room is shared among the owners of keys, as `kiro_asgi.state.memory` says: who keeps much pushes out its own.
+Room is shared among the owners of keys, as `kiro_asgi.state.memory` describes: an owner of much loses its own values.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class Store(Protocol):
         """The value; ``None`` where there is none, or none any more, or one that is damaged.
 
         Raises:
-            StoreUnavailable: It is not to be had now.
+            StoreUnavailable: It cannot be read now.
         """
         ...
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep *value* in place of whatever was there, for *ttl* seconds at most.
 
-        A value too large for the engine is not kept; what was there before is gone all the same.  Nobody waits:
-        what cannot be written at once is written later, and is found here meanwhile.
+        A value too large for the engine is not kept; what was there before is gone all the same.  The caller does not
+        wait: what cannot be written at once is written later, and is found here meanwhile.
         """
         ...
 
     async def take(self, key: str) -> bytes | None:
-        """The value, and forget it: of several who take at once, one gets it.
+        """Return the value, and forget it: of several callers at once, one gets it.
 
         Raises:
             StoreUnavailable: As for `get`.
@@ -62,13 +62,13 @@ class Store(Protocol):
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Lock *key* among all users of this store, whether it has a value or not.
 
-        It is not re-entrant, and it does not keep others from reading and writing without it.  A holder that dies loses
-        it after a while.  Only taking it raises `StoreUnavailable`; one that cannot be given back is given up.
+        It is not re-entrant, and does not keep others from reading and writing without it.  A holder that dies loses it
+        after a while.  Only acquiring it raises `StoreUnavailable`; a lock that cannot be released expires.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of files and connections; what they keep stays, and the store can go on."""
+        """Close files and connections; what they keep stays, and the store can be used again."""
         ...
 
 
@@ -78,7 +78,7 @@ class WatchedStore(Protocol):
 
     @property
     def is_reachable(self) -> bool:
-        """Whether nothing speaks against it, by what came of the last use; this asks nobody."""
+        """Whether it can be used, by the result of the last use; this sends no request."""
         ...
 
 
@@ -86,9 +86,9 @@ def scoped(principal: str, kind: str, name: str) -> str:
     """The key under which *name* is kept for one client: of fixed size, and of no use for reading *name* back.
 
     Args:
-        principal: Whose it is; nobody else gets this key.
-        kind: What it is; a new format of values is a new kind.
-        name: Which one; may be as long as a client makes it.
+        principal: The client; no other gets this key.
+        kind: The kind of value; a new format is a new kind.
+        name: The value's name; may be as long as a client makes it.
     """
     owner = sha256(principal.encode("utf-8", "surrogatepass")).hexdigest()[:_OWNER]
     return f"{owner}.{sha256(json.dumps([principal, kind, name]).encode()).hexdigest()}"

@@ -1,9 +1,9 @@
 """A store in this process's memory, and the bounded room that the owners of its keys share.
 
 Where room is missing, the owner with most of it gives up what it used longest ago.  Owners whose parts differ by less
-than a factor of two, and all that have less than a thousandth, count as having equally much: of those the one gives
-that has been idle longest.  So no owner loses a value to one that has more than twice as much, and of many who have
-little the latest are kept.
+than a factor of two, and all that have less than a thousandth, count as having equally much: of those the one that has
+been idle longest gives up a value.  So no owner loses a value to one that has more than twice as much, and of many
+owners with little the latest are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENTRY_BYTES: Final = 400
 """Bytes of an entry without its value: key, record, and their places in tables and indexes, rounded up."""
 
 _PARTS: Final = 1024
-"""Parts of the whole room, of which owners with less than one are not told apart."""
+"""Parts of the room; owners with less than one count as equal."""
 
 _SLACK: Final = 64
 
@@ -75,7 +75,7 @@ class Shelf(Generic[V]):
     room: Room
     _owners: dict[str, _Owner[V]] = field(init=False, factory=dict, repr=False)
     _order: list[tuple[int, int, str]] = field(init=False, factory=list, repr=False)
-    """Heap of owners, who gives first at the top; a record counts as long as it is true of its owner."""
+    """Heap of owners, the next to give up a value at the top; a record that is out of date is skipped."""
 
     _uses: int = field(init=False, default=0)
     _entries: int = field(init=False, default=0)
@@ -105,9 +105,9 @@ class Shelf(Generic[V]):
         self._rank(name, self._count())
 
     def put(self, key: str, value: V, size: int) -> list[V]:
-        """Keep *value* in place of whatever was there, and return what made room for it.
+        """Keep *value* in place of whatever was there, and return the values dropped for it.
 
-        That may be *value* itself: where it is larger than all room, or than what others leave to its owner.
+        That may be *value* itself, where it is larger than the room, or than the share of its owner.
         """
         self.remove(key)
         if not self.room.fits(size):
@@ -159,7 +159,7 @@ class Shelf(Generic[V]):
         return self._uses
 
     def _rank(self, name: str, used: int) -> None:
-        """Put an owner where it belongs."""
+        """Update an owner's place in the heap."""
         owner = self._owners[name]
         rank = self.room.level(len(owner.values), owner.size), used
         if rank == (owner.level, owner.used):
@@ -212,21 +212,21 @@ class MemoryStore:
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it."""
         with self._guard:
-            value = self._living(key)
+            value = self._unexpired(key)
             if value is not None:
                 self._kept.use(key)
             return value
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep *value*; who has most makes room for it, with what it used longest ago."""
+        """Keep *value*; the owner of most makes room for it, with what it used longest ago."""
         entry = _ExpiringValue(value, self._clock() + ttl)
         with self._guard:
             self._kept.put(key, entry, len(value))
 
     async def take(self, key: str) -> bytes | None:
-        """The value, and forget it."""
+        """Return the value, and forget it."""
         with self._guard:
-            value = self._living(key)
+            value = self._unexpired(key)
             self._kept.remove(key)
             return value
 
@@ -242,7 +242,7 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Close nothing: there are no files or connections."""
 
-    def _living(self, key: str) -> bytes | None:
+    def _unexpired(self, key: str) -> bytes | None:
         entry = self._kept.get(key)
         if entry is not None and entry.expires_at <= self._clock():
             self._kept.remove(key)

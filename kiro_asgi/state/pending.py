@@ -1,4 +1,4 @@
-"""Changes on their way into a file: whoever makes one does not wait until it is written."""
+"""Queues of changes to be written by a thread, so that no caller waits for a write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kiro_asgi.state.memory import Room, Shelf
 _log = getLogger("kiro_asgi")
 
 _LONGEST: Final = 60.0
-"""Seconds that a change waits for a file that cannot be written."""
+"""Seconds that a change waits while it cannot be written."""
 
 _PARTING: Final = 2.0
 """The same where the interpreter ends: it waits for this thread."""
@@ -29,41 +29,42 @@ _LONGEST_PAUSE: Final = 1.0
 
 @define(eq=False)
 class WriterThread:
-    """A thread that is there for as long as something waits to be written, so that an application that is never closed
+    """A thread that runs for as long as something waits to be written, so that an application that is never closed
     loses nothing when its process ends.
 
-    Whoever has it calls `start` and `end` under the lock that guards what waits, or a thread could end beside it.
+    The owner calls `start` and `end` under the lock that guards its queue: else the thread could end just as a change
+    is added, which would then not be written.
     """
 
     _run: Callable[[], None]
     _what: str
-    """What is written, in messages and in the thread's name."""
+    """Name of the content, in messages and in the thread's name."""
 
-    _is_there: bool = field(init=False, default=False)
+    _is_running: bool = field(init=False, default=False)
     _idle: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._idle.set()
 
     def start(self) -> None:
-        """Start it, unless it is there."""
-        if self._is_there:
+        """Start the thread, unless it is running."""
+        if self._is_running:
             return
         try:
             threading.Thread(target=self._run, name=f"kiro-asgi {self._what}").start()
-        except RuntimeError as error:  # a machine may have no threads left; what comes next tries again
+        except RuntimeError as error:  # a machine may have no threads left; the next change tries again
             _log.warning("%s cannot be written now: %s", self._what, error)
             return
-        self._is_there = True
+        self._is_running = True
         self._idle.clear()
 
     def end(self) -> None:
-        """Take note that it ends, which it has to say itself."""
-        self._is_there = False
+        """Note that the thread ends; it has to call this itself."""
+        self._is_running = False
         self._idle.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until nothing is left to write, at most so long, and say whether that is so; blocks."""
+        """Wait until nothing is left to write, at most so long, and return whether that is so; blocks."""
         return self._idle.wait(seconds)
 
 
@@ -90,7 +91,7 @@ class _QueuedChange:
 class WriteQueue:
     """A queue of changes by key, of which the last counts, and of keys whose values were used.
 
-    They are written by a thread, whichever event loops make them: so nobody waits.
+    They are written by a thread, whichever event loops make them, so that no caller waits.
     """
 
     _write: _Write
@@ -118,19 +119,17 @@ class WriteQueue:
             dropped = self._changes.put(key, _QueuedChange(change, monotonic()), len(change.value or b""))
             self._thread.start()
         if dropped:
-            _log.warning(
-                "%d values of the state are lost: more are waiting to be written than there is room for", len(dropped)
-            )
+            _log.warning("%d values of the state are lost: too many wait to be written", len(dropped))
 
     def use(self, key: str) -> None:
-        """Have it written that the value was used."""
+        """Have the use of the value recorded."""
         with self._guard:
             if len(self._uses) < STATE_PENDING_CHANGES:
                 self._uses.add(key)
                 self._thread.start()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything is written, at most so long, and say whether it is; blocks."""
+        """Wait until everything is written, at most so long, and return whether it is; blocks."""
         self._hurry.set()
         try:
             return self._thread.wait(seconds)
@@ -154,11 +153,11 @@ class WriteQueue:
                 self._write([(key, waiting.change) for key, waiting in changes], uses)
             except StoreUnavailable as error:
                 if failures == 0:
-                    _log.warning("the state waits in memory to be written: %r", error)
+                    _log.warning("the state cannot be written, and waits in memory: %r", error)
                 self._expire(error)
                 failures = min(failures + 1, 10)
                 if self._hurry.wait(min(_FIRST_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE)):
-                    self._hurry.clear()  # it says once to try at once: trying without pauses would take a whole core
+                    self._hurry.clear()  # it skips one pause only: trying without pauses would take a whole core
                     failures = 1
             except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
                 self.discard(type(error).__name__)
@@ -169,7 +168,7 @@ class WriteQueue:
                 self._written(changes)
 
     def _batch(self) -> tuple[list[tuple[str, _QueuedChange]], set[str]] | None:
-        """Everything that waits; ``None``, and the end of this thread, where nothing does."""
+        """Everything that waits; where nothing does, note the end of this thread and return ``None``."""
         with self._guard:
             changes, uses, self._uses = [*self._changes], self._uses, set()
             if changes or uses:

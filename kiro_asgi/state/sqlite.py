@@ -1,7 +1,6 @@
-"""A store in a SQLite file, for several processes of one machine, and for what is to survive them.
+"""A store in a SQLite file, shared by the processes of one machine, and kept across restarts.
 
-First the file: opening it safely, and what is read and written in one go.  All of that blocks; the store below has it
-done by threads.
+First the file: opening it safely, and its transactions.  All of that blocks; the store below calls it in threads.
 
 Source: https://www.sqlite.org/wal.html
 """
@@ -46,7 +45,8 @@ _SWITCH_POLL: Final = 0.02
 """Seconds between two attempts to switch a new file to write-ahead logging."""
 
 _SWEEP: Final = 100
-"""Expired values removed with each write, and two more for each value written: more than come in, and never a pause."""
+"""Expired values removed with each write, and two more for each value written: more than come in, and few enough not to
+delay the write."""
 
 LARGEST: Final = 512 * 1024 * 1024
 """Bytes of one value, which SQLite bounds too (https://www.sqlite.org/limits.html)."""
@@ -87,8 +87,8 @@ CREATE TABLE IF NOT EXISTS held (key TEXT PRIMARY KEY, holder TEXT NOT NULL, unt
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
 """
-"""``used`` counts uses and orders them, whatever the clock does; ``used_at`` tells when a use is worth writing down.
-``level`` is `kiro_asgi.state.memory.Room.level`; it may be too high where values have passed away."""
+"""``used`` counts uses and orders them, whatever the clock does; ``used_at`` decides whether a use must be recorded.
+``level`` is `kiro_asgi.state.memory.Room.level`; it may be too high where values have expired."""
 
 _AMOUNTS: Final = "CAST(entries AS INTEGER), CAST(bytes AS INTEGER)"
 
@@ -101,10 +101,10 @@ UPDATE total SET entries = (SELECT count(*) FROM kept), bytes = (SELECT coalesce
 
 @frozen
 class Found:
-    """A row."""
+    """A row that was found."""
 
     value: bytes | None
-    """``None`` where it holds something else than bytes."""
+    """``None`` where it holds something other than bytes."""
 
     used_at: float
 
@@ -151,7 +151,7 @@ class SqliteConnection:
         return self.run(work)
 
     def write(self, changes: Sequence[tuple[str, Change]], uses: Collection[str], room: Room, now: float) -> None:
-        """Make all changes, or none; for each, those with most make room, with what they used longest ago."""
+        """Make all changes, or none; owners of most make room for them, with what they used longest ago."""
 
         def work(connection: sqlite3.Connection) -> None:
             with _transaction(connection):
@@ -171,7 +171,7 @@ class SqliteConnection:
         self.run(work)
 
     def take(self, key: str, now: float) -> bytes | None:
-        """The value, and forget it."""
+        """Return the value, and forget it."""
 
         def work(connection: sqlite3.Connection) -> bytes | None:
             with _transaction(connection):
@@ -206,7 +206,7 @@ class SqliteConnection:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._guard.acquire(timeout=self.patience):
-            raise StoreUnavailable("what is kept cannot be reached: it is busy", code="state.sqlite")
+            raise StoreUnavailable("the state file cannot be used: it is busy", code="state.sqlite")
         try:
             yield
         finally:
@@ -227,11 +227,11 @@ class SqliteConnection:
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:
-    """Without the path, which is no client's business."""
-    what = error.strerror if isinstance(error, OSError) else error
+    """The error for a client, without the path."""
+    reason = error.strerror if isinstance(error, OSError) else error
     damaged = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGE
     code = "state.damaged" if damaged else "state.sqlite"
-    return StoreUnavailable(f"what is kept cannot be reached: {what}", code=code)
+    return StoreUnavailable(f"the state file cannot be used: {reason}", code=code)
 
 
 _DAMAGE: Final = frozenset(
@@ -244,11 +244,11 @@ _DAMAGE: Final = frozenset(
         sqlite3.SQLITE_CONSTRAINT,
     }
 )
-"""Errors of what is in the file; all others are of what is around it: locks, the disk, rights."""
+"""Errors of the file's content; all others come from locks, the disk or permissions."""
 
 
 def _uses(connection: sqlite3.Connection) -> int:
-    """How many uses have been counted; anew, where the count is damaged."""
+    """Number of uses so far; counted anew where the number is damaged."""
     row = connection.execute("SELECT uses FROM total WHERE typeof(uses) = 'integer'").fetchone()
     if row is None:
         connection.execute("DELETE FROM total")
@@ -276,7 +276,7 @@ def _sweep(connection: sqlite3.Connection, now: float, most: int) -> None:
 
 
 def _rank(connection: sqlite3.Connection, room: Room, owner: str, used: int) -> None:
-    """Put an owner where it belongs, if it has anything."""
+    """Update an owner's level and last use, if it has any values."""
     row = connection.execute(f"SELECT {_AMOUNTS} FROM owners WHERE owner = ?", (owner,)).fetchone()
     if row is not None:
         change = "UPDATE owners SET level = ?, used = ? WHERE owner = ?"
@@ -284,7 +284,7 @@ def _rank(connection: sqlite3.Connection, room: Room, owner: str, used: int) -> 
 
 
 def _make_room(connection: sqlite3.Connection, room: Room) -> None:
-    """As `kiro_asgi.state.memory.Shelf` does it."""
+    """Drop values by the rules of `kiro_asgi.state.memory.Shelf`."""
     counted_again = False
     while not room.holds(*connection.execute(f"SELECT {_AMOUNTS} FROM total").fetchone()):
         first = f"SELECT owner, level, used, {_AMOUNTS} FROM owners ORDER BY level DESC, used LIMIT 1"
@@ -298,13 +298,13 @@ def _make_room(connection: sqlite3.Connection, room: Room) -> None:
         elif counted_again:
             return
         else:
-            _count_again(connection)  # somebody else has changed the tables
+            _count_again(connection)  # the totals do not match the rows: another program has changed the tables
             counted_again = True
 
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and nobody writes in between."""
+    """Make all changes or none, with no other writer in between."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -315,10 +315,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _open(path: Path, patience: float) -> tuple[sqlite3.Connection, tuple[int, int]]:
-    """A connection without implicit transactions, and which file it is to, private from its first moment.
+    """A connection without implicit transactions, and the identity of its file, which is private from its creation.
 
-    Links are refused by name, before and after: SQLite opens the file itself, follows none beside it, and none in the
-    place of the file that was there a moment before.
+    SQLite opens files by name, so symbolic links are refused before, for the file and those beside it, and the file's
+    identity is compared after: it cannot have been replaced in between.
     """
     make_folder(path.parent)
     with suppress(FileExistsError):
@@ -339,12 +339,12 @@ def _open(path: Path, patience: float) -> tuple[sqlite3.Connection, tuple[int, i
 
 
 def _make_private(path: Path) -> tuple[int, int] | None:
-    """Take away what others may do with a file, and say which it is; ``None`` where there is none."""
+    """Remove the permissions of other users of a file, and return its identity; ``None`` where there is none."""
     found = require_own_file(path)
     if found is None:
         return None
     if stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
-        # By name: to open the file and close it again would give up the locks that SQLite has on it in this process.
+        # By name: POSIX drops all locks that this process has on a file when any descriptor of it is closed.
         path.chmod(0o600)
     return found.st_dev, found.st_ino
 
@@ -355,7 +355,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _prepare(connection: sqlite3.Connection, patience: float) -> None:
-    """Make the tables, unless they are there: then nothing is written, so that nobody who writes is in the way.
+    """Make the tables, unless they are there: then nothing is written, so that no other writer is waited for.
 
     Raises:
         OSError: The file is another program's, or another version's.
@@ -368,8 +368,8 @@ def _prepare(connection: sqlite3.Connection, patience: float) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are there; not, where there are none at all."""
-    connection.execute("BEGIN")  # one look, not three: another process may be making the tables
+    """Whether the tables are there; ``False`` for an empty file."""
+    connection.execute("BEGIN")  # one snapshot for all three queries: another process may be making the tables
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -379,12 +379,13 @@ def _is_ours(connection: sqlite3.Connection) -> bool:
     if application == _APPLICATION and version != _VERSION:
         raise OSError(0, "the file was made by another version of kiro-asgi; move it away")
     if used and application != _APPLICATION:
-        raise OSError(0, "the file is another program's")
+        raise OSError(0, "the file belongs to another program; set another state.path")
     return used
 
 
 def _write_ahead(connection: sqlite3.Connection, patience: float) -> None:
-    """Let readers and a writer work at once.  Of two who switch that on in a new file SQLite makes neither wait."""
+    """Let readers and a writer work at once.  Where two connections switch that on in a new file, SQLite lets neither
+    wait, so this tries again."""
     end = monotonic() + patience
     while True:
         try:
@@ -398,7 +399,7 @@ def _write_ahead(connection: sqlite3.Connection, patience: float) -> None:
 
 
 _PATIENCE: Final = 1.0
-"""Seconds that anybody waits for the file."""
+"""Seconds that a caller waits for the file."""
 
 _BUSY: Final = 0.7
 """Seconds that one operation waits for other threads, and again for other processes."""
@@ -410,18 +411,18 @@ _PARTING: Final = 2.0
 """Seconds that `SqliteStore.aclose` waits for what is still to be written."""
 
 _REMEMBERED: Final = 60.0
-"""Seconds between two uses of a value from which on the second is written down: a read should not have to write."""
+"""Seconds between two uses of a value from which on the second is recorded: most reads should not have to write."""
 
 _LEASE: Final = 60.0
 """Seconds after which a lock counts as left behind by a process that died."""
 
 _POLL: Final = 0.02
-"""Seconds between two looks at what another process holds."""
+"""Seconds between two attempts to get a lock that another process holds."""
 
 _SOON: Final = 0.005
-"""Seconds between two looks at what another thread writes."""
+"""Seconds between two checks whether another thread has written a value."""
 
-_TOLD: Final = 60.0
+_REPORT_EVERY: Final = 60.0
 """Seconds between two log lines about damage."""
 
 
@@ -430,9 +431,9 @@ class SqliteStore:
     """Keeps values in a file that only its owner may read; see `kiro_asgi.state.base.Store`.
 
     The file is opened at the first use and belongs to the process: a fork must come before.  Values are written by a
-    thread, behind the back of whoever sets them, and are found here meanwhile; other processes find them a moment
-    later.  A process that is killed loses those of that moment, and leaves its locks for a minute, which is also how
-    long a lock may be held.
+    thread, after `set` has returned, and are found here meanwhile; other processes find them a moment later.  A process
+    that is killed loses those of that moment, and leaves its locks for a minute, which is also how long a lock may be
+    held.
 
     Raises:
         StoreUnavailable: From everything but `set` and `delete`: the file cannot be used now, or others have used it
@@ -451,12 +452,12 @@ class SqliteStore:
 
     _room: Room = field(init=False)
     _reader: SqliteConnection = field(init=False, repr=False)
-    """Apart from the one that writes: nobody who reads waits for somebody who writes."""
+    """Apart from the writer's connection, so that readers do not wait for writes."""
 
     _writer: SqliteConnection = field(init=False, repr=False)
     _pending: WriteQueue = field(init=False, repr=False)
     _rests_until: float = field(init=False, default=0.0)
-    _told_at: float = field(init=False, default=-_TOLD)
+    _reported_at: float = field(init=False, default=-_REPORT_EVERY)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
     _threads: PerLoop[anyio.CapacityLimiter] = field(
         init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
@@ -481,18 +482,18 @@ class SqliteStore:
         if found is None:
             return None
         if found.value is None:
-            self._report("the value of a key is none")
+            self._report("a value is not bytes")
         elif abs(now - found.used_at) >= _REMEMBERED:
             self._pending.use(key)
         return found.value
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
-        """Keep *value*; expired values, then those used longest ago by who has most, make room for it."""
+        """Keep *value*; expired values, then those used longest ago by the owner of most, make room for it."""
         kept = value if self._room.fits(len(value)) and len(value) <= LARGEST else None
         self._pending.put(key, Change(kept, self._clock() + ttl))
 
     async def take(self, key: str) -> bytes | None:
-        """The value, and forget it."""
+        """Return the value, and forget it."""
         with anyio.move_on_after(_PATIENCE):
             while self._pending.get(key) is not None:  # noqa: ASYNC110 - no event spans two loops
                 await anyio.sleep(_SOON)
@@ -518,7 +519,7 @@ class SqliteStore:
                     await self._release(key, holder)
 
     async def flush(self, seconds: float = _PARTING) -> bool:
-        """Wait until everything is in the file, at most so long, and say whether it is."""
+        """Wait until everything is in the file, at most so long, and return whether it is."""
         return await anyio.to_thread.run_sync(self._pending.flush, seconds, limiter=anyio.CapacityLimiter(1))
 
     async def aclose(self) -> None:
@@ -537,11 +538,11 @@ class SqliteStore:
             await anyio.to_thread.run_sync(close, limiter=anyio.CapacityLimiter(1))
 
     async def _release(self, key: str, holder: str) -> None:
-        await self.flush()  # the next holder, of another process, looks into the file
+        await self.flush()  # the next holder may be another process, which reads the file
         try:
             await self._ask(lambda: self._writer.release(key, holder))
         except StoreUnavailable as error:
-            _log.warning("a lock could not be released; it passes away within a minute: %s", error.message)
+            _log.warning("a lock could not be released; it expires within a minute: %s", error.message)
 
     async def _lease(self, key: str, holder: str) -> bool:
         now = self._clock()
@@ -551,7 +552,7 @@ class SqliteStore:
         """Run *work* and return its result; ``None`` where the file is damaged.
 
         Raises:
-            StoreUnavailable: It cannot be used now, or could not a moment ago: not everybody has to find out.
+            StoreUnavailable: It cannot be used now, or could not a moment ago: not every caller should wait for that.
         """
         left = self._rests_until - monotonic()
         if left > 0:
@@ -571,10 +572,10 @@ class SqliteStore:
         raise error
 
     def _busy(self, seconds: float = _REST) -> StoreUnavailable:
-        return StoreUnavailable("what is kept cannot be reached: it is busy", code="state.sqlite", retry_after=seconds)
+        return StoreUnavailable("the state file cannot be used: it is busy", code="state.sqlite", retry_after=seconds)
 
-    def _report(self, what: str) -> None:
-        """Write down that something is damaged, and therefore missing; not for each reader anew."""
-        if monotonic() - self._told_at >= _TOLD:
-            self._told_at = monotonic()
-            _log.error("an entry of the state file is damaged, and counts as missing: %s", what)
+    def _report(self, damage: str) -> None:
+        """Log that an entry is damaged, and therefore missing; once in a while only, not for each read."""
+        if monotonic() - self._reported_at >= _REPORT_EVERY:
+            self._reported_at = monotonic()
+            _log.error("an entry of the state file is damaged, and counts as missing: %s", damage)

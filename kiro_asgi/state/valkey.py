@@ -1,4 +1,4 @@
-"""A Valkey or Redis server that several gateways share, asked from threads, and the store on it.
+"""A Valkey or Redis server that several gateways share, called from threads, and the store on it.
 
 The client is ``valkey``'s blocking one: it serves every event loop, knows TLS, sentinels and clusters, needs no task
 that outlives a request, and a request that is cancelled leaves no half-read answer behind, as the thread reads to the
@@ -35,16 +35,16 @@ T = TypeVar("T")
 _log = getLogger("kiro_asgi")
 
 PREFIX: Final = "kiro-asgi:1:"
-"""Begins every key of ours; the number is the version of what is kept below it."""
+"""Prefix of every key of ours; the number is the version of the format."""
 
 _PATIENCE: Final = 0.25
 """Seconds for an answer of the server, and again for a connection to it."""
 
 _THREADS: Final = 16
-"""Questions at once from one event loop, each on a connection of its own."""
+"""Requests at once from one event loop, each on a connection of its own."""
 
 _FAILURES: Final = 5
-"""Failures in a row from which on the server is left alone for a while."""
+"""Failures in a row from which on no request is sent to the server for a while."""
 
 _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 30.0
@@ -82,7 +82,7 @@ class ValkeyServer:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it is not being left alone."""
+        """Whether requests are sent to it: it has not failed too often in a row."""
         return self._failures < _FAILURES
 
     async def ask(self, work: Callable[[Any], T]) -> T:
@@ -90,7 +90,7 @@ class ValkeyServer:
 
         Raises:
             StoreUnavailable: The server cannot be reached, refuses, or takes too long; or it did so often enough that
-                it is left alone for a while.
+                no request is sent to it for a while.
         """
         rest = self._rests_until - self._clock()
         if rest > 0:
@@ -108,12 +108,12 @@ class ValkeyServer:
         return found
 
     def ask_blocking(self, work: Callable[[Any], T]) -> T:
-        """The same in this thread, also while the server is left alone."""
+        """The same in this thread, also while `ask` sends no requests."""
         try:
             return work(self._client)
         except (valkey.ValkeyError, OSError) as error:
-            what = f"the state server cannot be used: {type(error).__name__}: {error}"
-            raise StoreUnavailable(what, code="state.valkey", retry_after=_FIRST_PAUSE) from None
+            message = f"the state server cannot be used: {type(error).__name__}: {error}"
+            raise StoreUnavailable(message, code="state.valkey", retry_after=_FIRST_PAUSE) from None
 
     async def aclose(self) -> None:
         """Close the connections; they are opened again if need be."""
@@ -134,7 +134,7 @@ class ValkeyServer:
 
 
 def _client(url: str) -> Any:
-    """A client that asks once, and fails soon."""
+    """A client without retries and with short timeouts."""
     scheme, _, rest = url.partition("://")
     base, _, kind = scheme.partition("+")
     options: dict[str, Any] = {
@@ -143,7 +143,7 @@ def _client(url: str) -> Any:
         "retry": Retry(NoBackoff(), 0),
     }
     try:
-        if base in {"valkeys", "rediss"} and kind != "cluster":  # whose client does not know the option
+        if base in {"valkeys", "rediss"} and kind != "cluster":  # the cluster's client does not know the option
             options["ssl_check_hostname"] = True
         match kind:
             case "":
@@ -178,14 +178,14 @@ _LEASE: Final = 60.0
 
 _POLL: Final = 0.02
 _LONGEST_POLL: Final = 0.5
-"""Seconds between two looks at what another process holds: doubled from the first to the longest, since a thousand
-gateways may look."""
+"""Seconds between two attempts to get a lock that another process holds: doubled from the first to the longest, since
+a thousand gateways may try."""
 
 _PARTING: Final = 2.0
 """Seconds that `ValkeyStore.aclose` waits for what is still to be written."""
 
 _LARGEST: Final = 64 * 1024 * 1024
-"""Bytes of one value: the server would take 512 MiB, and keep everybody waiting."""
+"""Bytes of one value: the server would take 512 MiB, and keep all its clients waiting."""
 
 _RELEASE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
@@ -224,7 +224,7 @@ class ValkeyStore:
         await self._change(key, Change(value if len(value) <= _LARGEST else None, monotonic() + ttl))
 
     async def take(self, key: str) -> bytes | None:
-        """The value, and forget it."""
+        """Return the value, and forget it."""
         if self._pending.get(key) is not None and not await self._flush():
             raise StoreUnavailable("the state server cannot be reached", code="state.valkey")
         found: bytes | None = await self._server.ask(lambda client: client.getdel(_key(key)))
@@ -251,7 +251,7 @@ class ValkeyStore:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the server has answered last."""
+        """Whether the server answered the last requests."""
         return self._server.is_reachable
 
     async def aclose(self) -> None:
@@ -278,7 +278,7 @@ class ValkeyStore:
         try:
             await self._server.ask(lambda client: client.register_script(_RELEASE)([name], [holder]))
         except StoreUnavailable as error:
-            _log.warning("a lock may not be released; it passes away within a minute: %s", error.message)
+            _log.warning("a lock may not have been released; it expires within a minute: %s", error.message)
 
     async def _flush(self) -> bool:
         return await anyio.to_thread.run_sync(self._pending.flush, _PARTING)

@@ -1,8 +1,8 @@
-"""Tapes: one exchange in a file, with everything that the gateway was given, so that what it did can be done again.
+"""Tapes: one exchange in a file, with all inputs of the gateway, so that it can be replayed.
 
 Kept are inputs: the client's request, what the service sent as it was cut, times, ids, and what was learnt before.
-Everything else is computed again, by the same code, when somebody looks (`kiro_asgi.replay`).  Beside them stands what
-the client was sent, to compare.
+Everything else is computed again, by the same code, in a replay (`kiro_asgi.replay`).  What the client was sent is
+kept, too, to compare.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tapes as what other programs read: a command for a shell, an HTTP archive."""
+"""Tapes in formats of other programs: a shell command, an HTTP archive."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kiro_asgi.tapes.format import Line, Tape
 _ORIGIN: Final = "http://127.0.0.1:8000"
 
 _OWN: Final = frozenset({b"connection", b"content-length", b"expect", b"host", b"transfer-encoding"})
-"""Headers that a program makes of its own."""
+"""Headers that an HTTP client makes by itself."""
 
 _KEY: Final = '"authorization: Bearer $KIRO_ASGI_KEY"'
 
 
 def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
-    """A POSIX shell's command that sends the client's request again, to *origin*; ``KIRO_ASGI_KEY`` holds a key.
+    """A POSIX shell command that sends the client's request again, to *origin*; ``KIRO_ASGI_KEY`` holds a key.
 
     Raises:
         TapeError: The tape has no request.
     """
     request = tape.request
     path, root = request.text("path"), request.text("root")
-    whole = quote(path if path.startswith(f"{root}/") else root + path, safe="/:@!$&'()*+,;=")
-    url = origin + whole + (f"?{query}" if (query := request.text("query")) else "")
+    target = quote(path if path.startswith(f"{root}/") else root + path, safe="/:@!$&'()*+,;=")
+    url = origin + target + (f"?{query}" if (query := request.text("query")) else "")
     words = ["curl", "--no-buffer", "--globoff", "--path-as-is", "--request", request.text("method"), url]
     for name, value in _shown(request):
         words += ["--header", f"{name}: {value}" if value else f"{name};"]
@@ -39,9 +39,9 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
 
 
 def _printed(body: bytes) -> str:
-    """A shell's command that writes *body*, of which an argument of a program could not hold more than 128 KiB.
+    """A shell command that prints *body*, since an argument of a program can hold no more than 128 KiB.
 
-    ``printf`` is no program but the shell's own; octal numbers, of which each byte is written, go through any terminal.
+    ``printf`` is built into the shell, so the limit does not apply; octal numbers can be pasted into any terminal.
     """
     try:
         text = body.decode("utf-8")
@@ -53,14 +53,14 @@ def _printed(body: bytes) -> str:
 
 
 def _shown(line: Line) -> Iterator[tuple[str, str]]:
-    """The headers whose values are on the tape, without those that each program makes."""
+    """The headers whose values are on the tape, without those that an HTTP client makes by itself."""
     for name, value in line.headers:
         if not value.startswith(b"(hidden, ") and name.lower() not in _OWN:
             yield name.decode("latin-1"), _text(value)
 
 
 def _text(value: bytes) -> str:
-    """A header's value as a terminal, which takes UTF-8, sends it on unchanged."""
+    """A header's value as text that becomes the same bytes in a terminal with UTF-8."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
@@ -85,7 +85,7 @@ def as_har(tape: Tape) -> dict[str, Any]:
 
 
 def _entry(tape: Tape, request: Line, url: str, head: Line | None, chunks: list[tuple[float, bytes]]) -> dict[str, Any]:
-    """One entry of an HTTP archive; where the bytes were cut, it says in ``_chunks``.
+    """One entry of an HTTP archive; ``_chunks`` holds where the bytes were cut.
 
     Source: http://www.softwareishard.com/blog/har-12-spec/
     """

@@ -1,4 +1,4 @@
-"""Tapes in files: which exchanges are kept in the folder of tapes, how they get there, and how they are read.
+"""The folder of tapes: which exchanges are kept, and how tapes are written and read.
 
 A thread takes secrets and prose out of a recording, and writes the file.
 """
@@ -27,7 +27,7 @@ from kiro_asgi.tapes.recorder import Recording, TapeMaker
 from kiro_asgi.tapes.settings import TapeSettings
 
 SUFFIXES: Final = (".tape.jsonl", ".tape.jsonl.gz")
-"""Ends of the names of tapes; only that of a packed one matters where a file is named."""
+"""File suffixes of tapes; a file that is named by the user may have any, and is unpacked if it ends in ``.gz``."""
 
 _CHUNK: Final = 1024 * 1024
 
@@ -52,14 +52,16 @@ def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def load_tapes(folder: Path) -> list[Tape]:
-    """The tapes in a folder, by their names, which the gateway begins with the time.
+    """The tapes in a folder, in the order of their names, which begin with the time.
 
     Raises:
         TapeError: One cannot be read, or there is none.
     """
     found = sorted(path for path in folder.glob("*.tape.jsonl*") if path.name.endswith(SUFFIXES))
     if not found:
-        raise TapeError(f"{folder} has no *.tape.jsonl; tapes.path = {str(folder)!r} records some", code="tape.file")
+        raise TapeError(
+            f"{folder} has no *.tape.jsonl; set tapes.path = {str(folder)!r} to record some", code="tape.file"
+        )
     return [load_tape(path) for path in found]
 
 
@@ -71,7 +73,7 @@ _FAILED: Final = frozenset({Outcome.REFUSED, Outcome.CUT, Outcome.STALLED})
 _BROKEN_OFF: Final = frozenset({Outcome.CUT, Outcome.STALLED})
 
 _STRANGERS: Final = frozenset({401, 403, 404, 405})
-"""Statuses of requests that nobody need have a key for: they must not push the tapes of others out of the folder."""
+"""Statuses of requests that need no key: they must not push the tapes of clients out of the folder."""
 
 _WANTED: Final[Mapping[str, Callable[[CallFacts, EndFacts], bool]]] = MappingProxyType(
     {
@@ -112,7 +114,7 @@ class TapeFolder:
                 self._pending_bytes += recording.size
                 self._thread.start()
         if is_full:
-            _log.warning("the tape of %s is not kept: too much waits to be written", call.request_id)
+            _log.warning("the tape of %s is not kept: too many tapes wait for the disk", call.request_id)
 
     def close(self) -> None:
         """Wait until the tapes of calls that have ended are written; blocks."""
@@ -122,7 +124,7 @@ class TapeFolder:
         try:
             while (recording := self._next()) is not None:
                 self._write(recording)
-        except BaseException:  # a bug of ours must not keep who closes, for ever
+        except BaseException:  # a bug of ours must not make close() wait for ever
             with self._guard:
                 self._pending.clear()
                 self._pending_bytes = 0
@@ -154,7 +156,7 @@ class TapeFolder:
 
 
 def name_of(call: CallFacts) -> str:
-    """The name of a call's file, without its end; it begins with the time."""
+    """The name of a call's file, without suffix; it begins with the time."""
     return f"{datetime.fromtimestamp(call.time, UTC):%Y%m%dT%H%M%S}-{call.request_id}"
 
 
@@ -163,7 +165,7 @@ def _make_room(folder: Path, room: int) -> None:
     tapes = sorted(folder.glob(f"*{SUFFIXES[0]}"))
     sizes = [each.stat().st_size for each in tapes]
     left = sum(sizes)
-    for tape, size in zip(tapes[:-1], sizes, strict=False):
+    for tape, size in zip(tapes[:-1], sizes, strict=False):  # the newest stays, however large it is
         if left <= room:
             return
         tape.unlink(missing_ok=True)

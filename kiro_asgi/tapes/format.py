@@ -1,28 +1,28 @@
-"""The file: JSON Lines in UTF-8, one exchange, readable while it grows.
+"""The tape format: JSON Lines in UTF-8, one exchange, readable while it is written.
 
 Each line is an object with ``k``, its kind, and ``t``, seconds since the request came.  Bytes are ``text`` where they
 are UTF-8, else ``b64``.  The kinds, in the order in which they come::
 
-    tape            v, id, at, by, content, settings, upstreams: what it is, and how the gateway was set up
+    tape            v, id, at, by, content, settings, upstreams: the head, with the gateway's configuration
     token           value: an id that the gateway made; one for each, wherever it was made
     clock           value: seconds since the epoch, of which a date in the answer was made
     draw            value: a number from 0 to 1 that was drawn, as for the length of a pause
     client.request  method, root, path, query, api, headers, and the body
-    file            what a request names by address: url, media_type, and its bytes; or error, code, param
-    stored          what was read of earlier requests, and found: whether there was anything; or error, code
+    file            a file that a request names by address: url, media_type, and its bytes; or error, code, param
+    stored          what was read from the store, and found: whether there was anything; or error, code
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
     up.head         n, status, headers
     up.bytes        n, and what one read brought
     up.end          n, and error, code, message where the answer broke off
-    tool            name, tool: its kind, and what it gave: a tool that the client does not run
+    tool            name, tool: its kind, and the output of a tool that the client does not run
     client.head     status, headers
     client.bytes    what one send took, and blocked: how long the server had to wait for the client
     attempt.end     n, outcome, error, code
     cut             why: what follows is missing, so it cannot be replayed
     end             outcome, status, error, code
 
-Unknown kinds and members are passed over; a tape of a later version is refused.
+Unknown kinds and members are ignored; a tape of a later version is refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class TapeError(ConfigError):
-    """A file that is no tape, or one that cannot be used for what is asked of it."""
+    """The file is no tape, or cannot be used for what was requested."""
 
 
 @frozen
@@ -69,7 +69,7 @@ class Line:
             pairs = self.members.get("headers") or ()
             return tuple((_raw(name), _raw(value)) for name, value in pairs)
         except (TypeError, ValueError):
-            raise TapeError(f"the headers of a {self.kind} line are no pairs of texts", code="tape.headers") from None
+            raise TapeError(f"the headers of a {self.kind} line are not pairs of texts", code="tape.headers") from None
 
     def header(self, name: bytes) -> bytes:
         """The first header of that name, which is in lower case; empty where there is none."""
@@ -87,13 +87,13 @@ class Line:
 
     def write(self) -> bytes:
         """The line as it stands in a file, with its end."""
-        told: dict[str, Any] = {"k": self.kind, "t": round(self.t, 6), **self.members}
+        members: dict[str, Any] = {"k": self.kind, "t": round(self.t, 6), **self.members}
         if self.kind in BYTES:
             try:
-                told["text"] = self.data.decode()
+                members["text"] = self.data.decode()
             except UnicodeDecodeError:
-                told["b64"] = b64encode(self.data).decode()
-        return dumps(told) + b"\n"
+                members["b64"] = b64encode(self.data).decode()
+        return dumps(members) + b"\n"
 
     @classmethod
     def read(cls, written: bytes) -> Line:
@@ -103,14 +103,14 @@ class Line:
             TapeError: It is no object with a kind and a time.
         """
         try:
-            told = loads(written)
+            members = loads(written)
         except JsonError as error:
             raise TapeError(f"a line is not JSON: {error}", code="tape.json") from error
-        kind, t = (told.pop("k", None), told.pop("t", None)) if isinstance(told, dict) else (None, None)
+        kind, t = (members.pop("k", None), members.pop("t", None)) if isinstance(members, dict) else (None, None)
         if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, int | float):
             raise TapeError("a line has no kind (k) or no time (t)", code="tape.line")
-        data = _bytes(kind, told) if kind in BYTES else b""
-        return cls(kind, float(t), told, data)
+        data = _bytes(kind, members) if kind in BYTES else b""
+        return cls(kind, float(t), members, data)
 
 
 def _raw(text: object) -> bytes:
@@ -118,8 +118,8 @@ def _raw(text: object) -> bytes:
     return text if isinstance(text, bytes) else str(text).encode("latin-1")
 
 
-def _bytes(kind: str, told: dict[str, Any]) -> bytes:
-    text, encoded = told.pop("text", ""), told.pop("b64", None)
+def _bytes(kind: str, members: dict[str, Any]) -> bytes:
+    text, encoded = members.pop("text", ""), members.pop("b64", None)
     try:
         return str(text).encode() if encoded is None else b64decode(encoded, validate=True)
     except (UnicodeEncodeError, Base64Error, TypeError, ValueError):
@@ -128,7 +128,7 @@ def _bytes(kind: str, told: dict[str, Any]) -> bytes:
 
 @frozen
 class TapeAnswer:
-    """What a service gave for one request."""
+    """A service's answer to one request."""
 
     request: Line
     head: Line | None
@@ -155,7 +155,7 @@ class Tape:
 
     @property
     def head(self) -> Line:
-        """What it is."""
+        """The first line, which names version, settings and upstreams."""
         return self.lines[0]
 
     @property
@@ -180,7 +180,7 @@ class Tape:
 
     @property
     def end(self) -> Line | None:
-        """How it ended; ``None`` where the tape is still being written, or its process ended."""
+        """The last line; ``None`` where the tape is still being written, or its process ended."""
         return next(self.of("end"), None)
 
     @property
@@ -213,7 +213,7 @@ class Tape:
                 attempts[-1][1].append(_Answer(line))
             elif attempts and attempts[-1][1]:
                 attempts[-1][1][-1].add(place, line)
-        return tuple(TapeAttempt(plan, tuple(each.whole() for each in answers)) for plan, answers in attempts)
+        return tuple(TapeAttempt(plan, tuple(each.build() for each in answers)) for plan, answers in attempts)
 
     def write(self) -> bytes:
         """The whole file."""
@@ -234,12 +234,12 @@ class _Answer:
         elif line.kind in ("up.head", "up.end"):
             self._parts.setdefault(line.kind, line)
 
-    def whole(self) -> TapeAnswer:
+    def build(self) -> TapeAnswer:
         return TapeAnswer(self._request, self._parts.get("up.head"), tuple(self._reads), self._parts.get("up.end"))
 
 
 def read_tape(chunks: Iterable[bytes]) -> Tape:
-    """Read a tape, whole or as far as it is written; a last line without an end is passed over.
+    """Read a tape, as far as it is written; an incomplete last line is ignored.
 
     Args:
         chunks: The file, in pieces of any size.
@@ -265,7 +265,8 @@ def _check_head(line: Line) -> None:
         raise TapeError('the first line is not that of a tape, {"k":"tape","v":1,…}', code="tape.head")
     if version > VERSION:
         raise TapeError(
-            f"the tape has version {version}, and this kiro_asgi reads up to {VERSION}: upgrade it", code="tape.version"
+            f"the tape has version {version}, and this kiro_asgi reads up to {VERSION}: upgrade kiro_asgi",
+            code="tape.version",
         )
 
 
@@ -276,17 +277,17 @@ def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
         size += len(chunk)
         if size > TAPE_BYTES:
             raise TapeError(f"the tape is larger than {TAPE_BYTES} bytes", code="tape.size")
-        *whole, left = chunk.split(b"\n")
-        for line in whole:
+        *complete, left = chunk.split(b"\n")
+        for line in complete:
             yield b"".join([*rest, line])
             rest = []
         rest.append(left)
     last = b"".join(rest)
-    if _is_whole(last):  # written by an editor that ends files without a line break
+    if _is_complete(last):  # written by an editor that ends files without a line break
         yield last
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_complete(line: bytes) -> bool:
     try:
         loads(line)
     except JsonError:

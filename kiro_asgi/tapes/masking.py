@@ -1,11 +1,11 @@
-"""Secrets and prose taken out of what is recorded, without changing a length.
+"""Removal of secrets and prose from recordings, without changing a length.
 
-A body is looked at whole, since a secret may be cut by two reads, and cut again at the same places.  In an AWS event
-stream each frame is looked at, and sealed with fresh checksums.
+The reads of a body are joined, since a secret may lie across two of them, and cut again at the same places.  In an AWS
+event stream each changed frame gets fresh checksums.
 
 Masking keeps what bugs depend upon: sizes, boundaries, white space, the structure of JSON and of server-sent events,
 names of members, of tools and of events, roles, ids, choices of an API, numbers outside of texts, escapes, known tags,
-and that an address is one.  Of all other texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer
+and the scheme of an address.  In all other texts each letter becomes ``x`` or ``X``, each digit ``1``, and each longer
 character one of the same length.
 """
 
@@ -34,7 +34,8 @@ SHOWN_HEADERS: Final = re.compile(
     rb"|x-stainless-[a-z-]+|x-kiro-asgi-[a-z-]+|cache-control",
     re.IGNORECASE,
 )
-"""Names of headers whose values are shown: a list of what is harmless, as nobody knows all names of what is not."""
+"""Names of headers whose values are shown: a list of the harmless ones, since the names of secret ones are not all
+known."""
 
 _SHAPES: Final = re.compile(
     rb"\b(?:sk|ksk|pk|rk|xai|gsk|hf|ghp|gho)[-_][A-Za-z0-9_-]{16,}+|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}+"
@@ -48,14 +49,14 @@ _BEGINNINGS: Final = (
     *(word + mark for word in b"sk pk rk xai gsk hf ghp gho".split() for mark in (b"-", b"_")),
     *(b"AKIA", b"ASIA", b"AIza", b"eyJ", b"-----BEGIN ", b"arn:aws"),
 )
-"""One of these is in each of them: most texts have none, which is soon seen."""
+"""Each of them has one of these; most texts have none, which is quick to check."""
 
 _QUERY_SECRET: Final = re.compile(
     r"((?:^|[?&])[a-z_-]{0,40}(?:key|token|secret|signature|credential)[a-z_-]{0,40}=)([^&#]*)", re.IGNORECASE
 )
 
 _KEY: Final = re.compile(rb"[A-Za-z_$@.:][\w$@.:/-]{0,63}")
-"""A member's name that a program has; one that does not look like that is masked too."""
+"""A member's name as programs have it; any other name is masked, too."""
 
 _KEPT: Final = frozenset(
     b"type role model id name call_id tool_call_id tool_use_id toolUseId object finish_reason finishReason"
@@ -69,7 +70,7 @@ _CHOICES: Final = frozenset(
     b"auto none any required disabled enabled adaptive omitted all minimal low medium high xhigh max concise detailed"
     b" text json in_memory 24h 5m 1h ephemeral default flex priority scale".split()
 )
-"""Texts that are a choice of an API, whatever the member, and say nothing else."""
+"""Texts that are a choice of an API, in whatever member."""
 
 _DOCUMENT: Final = b"bytes"
 """A member with a document in base64, or with a picture."""
@@ -94,11 +95,11 @@ _OUTSIDE: Final = re.compile(
     rb"((?:^|(?<=[\r\n]))(?:event|id|retry):[^\r\n]{0,200}|(?:^|(?<=[\r\n]))data:|\b(?:true|false|null)\b|\[DONE\]"
     rb"|-?\b\d[\d.]*(?:[eE][+-]?\d+)?\b|[\xc2-\xf4][\x80-\xbf]{1,3})"
 )
-"""Pieces between the texts of a document, or of a stream of them, that are not to change."""
+"""Pieces between the strings of a document, or of a stream of documents, that must not change."""
 
 _PLAIN: Final = b'{}[],:"-.0123456789 \t\r\n'
 _SPECIAL: Final = (b"\\", b"<", b"://", b"true", b"false", b"null")
-"""What a text has that is not masked letter by letter."""
+"""Marks of a text that cannot be masked letter by letter."""
 
 _LETTERS: Final = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"x" * 26 + b"X" * 26 + b"1" * 10
@@ -120,7 +121,7 @@ _OVERHEAD: Final = 16
 
 
 _RUN: Final = re.compile(rb"[A-Za-z0-9_-]{40,}")
-"""Base64 for URLs, in which other words have other marks."""
+"""Base64 for URLs: other content has other punctuation, too."""
 
 
 def mask(data: bytes) -> bytes:
@@ -158,7 +159,7 @@ def _mask_document(text: bytes) -> bytes:
 
 
 def shape(data: bytes) -> bytes:
-    """*data* masked, and without what base64 of other words changes: what differs in words only is the same."""
+    """*data* masked, and without the differences in base64 of other words: equal for data that differ in words only."""
     return _RUN.sub(lambda run: b"x" * len(run[0]), mask(data).translate(_SHAPE))
 
 
@@ -168,7 +169,7 @@ def _mask_text(text: bytes) -> bytes:
 
 
 def _mask_pieces(kept: re.Pattern[bytes], text: bytes) -> bytes:
-    """*text* with its letters masked, but for pieces that *kept* finds, of which characters beyond ASCII are too."""
+    """*text* with its letters masked, except in pieces that *kept* finds; of these only characters beyond ASCII."""
     pieces = kept.split(text)
     pieces[::2] = [each.translate(_LETTERS) for each in pieces[::2]]
     pieces[1::2] = [_mask_piece(each) for each in pieces[1::2]]
@@ -188,7 +189,7 @@ def _mask_piece(piece: bytes) -> bytes:
 
 
 def cover_shapes(data: bytes) -> bytes:
-    """*data* with asterisks in the place of what looks like a secret."""
+    """*data* with asterisks for whatever looks like a secret."""
     if not any(beginning in data for beginning in _BEGINNINGS):
         return data
     return _SHAPES.sub(lambda match: b"*" * len(match[0]), data)
@@ -200,7 +201,7 @@ def is_event_stream(content_type: str) -> bool:
 
 
 def shown_headers(headers: Iterable[tuple[bytes, bytes]], cover: Callable[[bytes], bytes]) -> list[list[str]]:
-    """The *headers* as a tape has them: of those that may be secret the length."""
+    """The *headers* as a tape has them: values that may be secret are replaced by their length."""
     return [
         [name.decode("latin-1"), cover(value).decode("latin-1") if SHOWN_HEADERS.fullmatch(name) else _hidden(value)]
         for name, value in headers
@@ -225,7 +226,7 @@ class Protection:
     is_masking: bool
 
     def cover(self, data: bytes) -> bytes:
-        """*data* without secrets, be they known or only look like one."""
+        """*data* without secrets, neither known ones nor what looks like one."""
         return cover_shapes(self.redactor.cover_in(data))
 
     def protect(self, data: bytes) -> bytes:
@@ -234,7 +235,7 @@ class Protection:
         return mask(covered) if self.is_masking else covered
 
     def protect_file(self, data: bytes) -> bytes:
-        """A file; of one that is no text only the beginning stays, by which its kind is known."""
+        """A file; of one that is no text only the beginning stays, which shows its kind."""
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -260,9 +261,9 @@ class Protection:
         return b"".join(sealed)
 
     def protect_reads(self, reads: list[bytes], content_type: str) -> list[bytes]:
-        """What came in pieces, cut at the same places."""
-        whole = b"".join(reads)
-        protected = self.protect_frames(whole) if is_event_stream(content_type) else self.protect(whole)
+        """The reads of one body, cut at the same places."""
+        body = b"".join(reads)
+        protected = self.protect_frames(body) if is_event_stream(content_type) else self.protect(body)
         cut, at = [], 0
         for read in reads:
             cut.append(protected[at : at + len(read)])
@@ -287,7 +288,7 @@ def _frames(data: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _sealed(frame: bytes, message: bytes) -> bytes:
-    """*message*, which is *frame* with other words, with its checksum; one that was wrong, or missing, stays so."""
+    """*message*, the masked *frame*, with its checksum; one that was wrong, or missing, stays so."""
     old = frame[len(message) :]
     if len(old) != _SUM.size or message == frame[: len(message)] or _SUM.pack(crc32(frame[: len(message)])) != old:
         return message + old

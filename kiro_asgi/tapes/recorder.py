@@ -1,7 +1,7 @@
 """The observer that records exchanges.
 
-While a call goes on, it keeps references to the bytes that were read and sent, and nothing is copied.  Secrets and
-prose are taken out when somebody wants a tape of it, not before: neither the client nor anybody else waits for that.
+During a call it keeps references to the bytes that were read and sent, and copies nothing.  Secrets and prose are taken
+out when a tape is made of it, not before: no client waits for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 T = TypeVar("T")
 
 _LINE_BYTES: Final = 400
-"""Bytes of memory that a line takes besides its data, about."""
+"""Bytes of memory that a line takes in addition to its data, about."""
 
 
 @define(eq=False)
@@ -44,45 +44,45 @@ class Recording:
     size: int = 0
     """Bytes of memory that it takes, about."""
 
-    _told: list[tuple[str, float, bytes, Mapping[str, Any]]] = field(factory=list)
+    _lines: list[tuple[str, float, bytes, Mapping[str, Any]]] = field(factory=list)
     """Kind, moment, bytes and members of each line: tuples, as they are made for each read and send."""
 
     _cut: bool = False
 
     def add(self, kind: str, at: float, data: bytes = b"", **members: Any) -> None:
-        """Take down a line."""
+        """Record a line."""
         if self._cut:
             return
         self.size += len(data) + _LINE_BYTES
         if self.size <= self._most:
-            self._told.append((kind, at, data, members))
+            self._lines.append((kind, at, data, members))
         else:
             self.size -= len(data)
             self._cut = True
-            self._told.append(("cut", at, b"", {"why": f"over {self._most} bytes"}))
+            self._lines.append(("cut", at, b"", {"why": f"over {self._most} bytes"}))
 
     def stop(self, why: str) -> None:
-        """Let go of all lines; none is taken down any more."""
+        """Let go of all lines, and record no more."""
         self._cut, self.size = True, 0
-        self._told[:] = [("cut", self.call.started, b"", {"why": why})]
+        self._lines[:] = [("cut", self.call.started, b"", {"why": why})]
 
     def end(self, at: float, **members: Any) -> None:
-        """Take down the last line, which also an exchange has that is cut."""
-        self._told.append(("end", at, b"", members))
+        """Record the last line, which a cut exchange has, too."""
+        self._lines.append(("end", at, b"", members))
 
     @property
     def lines(self) -> list[Line]:
         """The lines."""
         started = self.call.started
-        return [Line(kind, max(0.0, at - started), members, data) for kind, at, data, members in self._told]
+        return [Line(kind, max(0.0, at - started), members, data) for kind, at, data, members in self._lines]
 
 
 @frozen
 class TapeMaker:
-    """Makes tapes of what was recorded."""
+    """Makes tapes of recordings."""
 
     _redactor: Callable[[], Redactor]
-    """Of the secrets that there are now."""
+    """Makes a redactor of the secrets that are known now."""
 
     _shown: Mapping[str, Any]
     """Settings that differ from their defaults, without secrets."""
@@ -102,8 +102,8 @@ class TapeMaker:
             "settings": self._shown,
             "upstreams": self._upstreams,
         }
-        whole = Tape((Line("tape", 0.0, members), *recording.lines))
-        return protected(whole, Protection(self._redactor(), is_masking=content == "masked"))
+        tape = Tape((Line("tape", 0.0, members), *recording.lines))
+        return protected(tape, Protection(self._redactor(), is_masking=content == "masked"))
 
 
 @define(eq=False)
@@ -115,7 +115,7 @@ class Recorder(ByteObserver):
     """Bytes of memory that one call may take."""
 
     _ended: Callable[[Recording, EndFacts], None] | None = None
-    """Told of each call that has ended; must not block."""
+    """Receives each call that has ended; must not block."""
 
     _calls: dict[CallFacts, Recording] = field(init=False, factory=dict)
     _current: ContextVar[Recording | None] = field(init=False, repr=False)
@@ -125,7 +125,7 @@ class Recorder(ByteObserver):
         self._current = ContextVar("kiro_asgi.tapes", default=None)
 
     def recorded(self, kind: str, source: Callable[[], T]) -> Callable[[], T]:
-        """*source*, of which is recorded what it gives a call: a line of that *kind* for each value."""
+        """Wrap *source* so that each value that it gives a call is recorded, as a line of that *kind*."""
 
         def recorded() -> T:
             value = source()
@@ -135,7 +135,7 @@ class Recorder(ByteObserver):
         return recorded
 
     def aside(self, kind: str, data: bytes = b"", **members: Any) -> None:
-        """Record what the call that the running task serves was given besides its answer."""
+        """Record an input, other than its answer, of the call that the running task serves."""
         recording = self._current.get()
         if recording is not None:
             recording.add(kind, self._clock(), data, **members)
@@ -161,7 +161,7 @@ class Recorder(ByteObserver):
         )
 
     def planned(self, call: CallFacts, plan: PlanFacts) -> None:
-        """Record what was decided."""
+        """Record the plan of an attempt."""
         self._calls[call].add(
             "plan",
             plan.started,
@@ -204,7 +204,7 @@ class Recorder(ByteObserver):
         self._calls[call].add("attempt.end", at, n=number, outcome=outcome, error=attempt.error, code=attempt.code)
 
     def tool_ran(self, call: CallFacts, result: ServerResult, at: float) -> None:
-        """Record what a tool gave."""
+        """Record a tool's output."""
         output = dumps(asdict(result.output))
         self._calls[call].add("tool", at, output, name=result.call.name, tool=result.call.kind)
 
@@ -226,7 +226,7 @@ class Recorder(ByteObserver):
             self._ended(recording, end)
 
     def recording(self, call: CallFacts) -> Recording | None:
-        """That of a call under way; ``None`` where it is not recorded."""
+        """The recording of a call under way; ``None`` where there is none."""
         return self._calls.get(call)
 
     def forget(self, recording: Recording) -> None:

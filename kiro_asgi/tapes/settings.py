@@ -13,7 +13,7 @@ _WHEN: Final = ("error", "cut", "retried", "header", "all")
 
 @frozen(kw_only=True)
 class TapeSettings:
-    """Tapes: files with one exchange each, from which it can be done again."""
+    """Tapes: files with one exchange each, from which it can be replayed."""
 
     path: str = ""
     """Folder for them, which is made with mode 0700; empty for none."""

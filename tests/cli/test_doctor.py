@@ -344,7 +344,7 @@ def test_a_proxy_of_our_own_is_used(service: Simulator, doctor: Doctor) -> None:
     doctor.set(KIRO_ASGI__KIRO__PROXY="http://user:canary@127.0.0.1:1", **KEY)
     status, found = doctor.examine("--no-request")
 
-    assert found["proxy"] == ("ok", "kiro.proxy: connections go through 127.0.0.1:1, and are not looked at", "")
+    assert found["proxy"] == ("ok", "kiro.proxy: connections go through 127.0.0.1:1, and are not checked", "")
     assert (status, "service" in found, found["models"][0]) == (1, False, "fail")
     assert not service.requests
 
@@ -491,9 +491,9 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     assert re.search(r"warn  resting +kiro.api_key: UpstreamQuotaSpent, next try in (5 min|4 min \d+ s)", after.stdout)
     assert after.returncode == 0
     assert (stranger.status_code, stranger.json()) == (200, {"ready": True})
-    assert "warn  resting            the gateway does not say" in other
+    assert "warn  resting            the gateway does not show" in other
     assert "ok    settings" in named
-    assert "keys with names cannot be shown by their hashes" in named
+    assert "the settings have only hashes of keys" in named
     assert gone.returncode == 1 and "fail  resting" in gone.stdout
 
 
@@ -512,7 +512,7 @@ def test_state_that_outlives_a_gateway_is_tried(doctor: Doctor, tmp_path: Path) 
     assert verdict == "ok" and detail.startswith(f"{file}: written, locked, and read by another in ")
     file.write_bytes(b"no database" * 1000)
     file.chmod(0o644)
-    doctor.assert_found("state", (1, "fail"), str(file), "see that this user may write")
+    doctor.assert_found("state", (1, "fail"), str(file), "check that this user may write")
 
 
 @needs_server
@@ -530,4 +530,4 @@ def test_a_server_that_gateways_share_is_tried(doctor: Doctor, service: Simulato
     assert found["state"][1].startswith(f"127.0.0.1:{server.port}: written, locked, and read by another in ")
     assert "allkeys-lru" in found["state"][1] and "volatile-ttl" in found["state"][2]
     assert (again[0], service.calls["RefreshToken"]) == ("ok", 1), "who has the old token finds the new one"
-    doctor.assert_found("state", (1, "fail"), f"127.0.0.1:{server.port}: ", "see that the server runs")
+    doctor.assert_found("state", (1, "fail"), f"127.0.0.1:{server.port}: ", "check that the server runs")

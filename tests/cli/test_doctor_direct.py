@@ -136,7 +136,7 @@ def test_a_key_that_is_refused(service: Simulator, examine: Any) -> None:
     status, found = examine(gemini(service))
 
     assert (status, found["gemini models"][0], list(found)[-1]) == (1, "fail", "gemini models")
-    assert found["gemini models"][2].startswith("see that gemini.api_key is right")
+    assert found["gemini models"][2].startswith("check that gemini.api_key is right")
 
 
 def test_nobody_is_there(service: Simulator, examine: Any) -> None:
@@ -152,7 +152,7 @@ def test_a_proxy_of_its_own(service: Simulator, examine: Any) -> None:
     status, found = examine(gemini(service, GEMINI__PROXY="http://user:canary@127.0.0.1:9"))
 
     assert (status, found["gemini models"][0]) == (1, "fail")
-    assert found["gemini service"][1] == "gemini.proxy: connections go through 127.0.0.1:9, and are not looked at"
+    assert found["gemini service"][1] == "gemini.proxy: connections go through 127.0.0.1:9, and are not checked"
     assert not service.requests
 
 

@@ -12,20 +12,20 @@ import weakref
 import anyio
 import pytest
 
-from kiro_asgi.cli.standalone import UNSENT, bind, hold_little, tidy_up
+from kiro_asgi.cli.standalone import UNSENT, bind, collect_after_load, limit_unsent
 
 MIB = 1024 * 1024
 
 HELD = f"""
 import sys
 from pathlib import Path
-from kiro_asgi.cli.standalone import give_back_blocks
+from kiro_asgi.cli.standalone import return_large_blocks
 
 def resident():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmRSS"))
 
 if sys.argv[1] == "given-back":
-    give_back_blocks()
+    return_large_blocks()
 before = resident()
 for _ in range(3):
     block = b"x" * (30 * {MIB})
@@ -49,7 +49,7 @@ def test_large_blocks_go_back_to_the_system(how, stays):
 def test_little_is_held_for_a_client_that_never_reads():
     """A connection that is accepted takes no more than that limit, beside what the client's own system takes."""
     listener = bind("127.0.0.1", 0)
-    hold_little(listener)
+    limit_unsent(listener)
     with listener, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(listener.getsockname())
@@ -91,7 +91,7 @@ async def test_what_a_crowd_leaves_is_collected_when_it_has_gone(crowd):
 
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: tidy_up(is_busy, every=0.001))
+            group.start_soon(lambda: collect_after_load(is_busy, every=0.001))
             with anyio.fail_after(5):
                 await looked(3)
                 assert left() is not None

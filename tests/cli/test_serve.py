@@ -274,7 +274,7 @@ def test_options_that_cannot_be_are_refused(options: list[str], words: str, tmp_
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])
 def test_there_is_no_such_port(port: int) -> None:
     """Nor for whoever uses the function."""
-    with pytest.raises(ConfigError, match="there are 0 to 65535"):
+    with pytest.raises(ConfigError, match="it must be from 0 to 65535"):
         bind("127.0.0.1", port)
 
 
@@ -283,7 +283,7 @@ def test_a_name_that_is_no_hosts_is_a_mistake_in_words(tmp_path: Path) -> None:
     done = command("serve", "--simulate", "--host", "a" * 300, cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="k")
 
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on '{'a' * 80}': it is no name of a host"]
+    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on '{'a' * 80}': it is not a host name"]
 
 
 @pytest.mark.parametrize("name", ["pipe", "folder"])

@@ -281,4 +281,4 @@ async def test_a_call_that_goes_on(looking):
     exchange.on_send = look
     await exchange.run(app)
     assert not seen["steps"]["derived"] and {row[0] for row in seen["steps"]["steps"]} >= {"r"}
-    assert "it goes on" in seen["answer"]["why"] and seen["compare"][0] == 404
+    assert "the call is under way" in seen["answer"]["why"] and seen["compare"][0] == 404

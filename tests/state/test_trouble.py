@@ -159,7 +159,7 @@ async def test_what_waits_is_bounded(path, monkeypatch, caplog):
         assert await store.get("k99") == bytes(4_600)
         monkeypatch.setattr(pending, "_LONGEST", 0.1)
         assert await store.flush(5.0)
-    assert any("more are waiting" in record.message for record in caplog.records)
+    assert any("too many wait to be written" in record.message for record in caplog.records)
     assert any("20 values of the state are lost" in record.message for record in caplog.records)
     await store.aclose()
 

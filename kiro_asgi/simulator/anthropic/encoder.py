@@ -115,7 +115,7 @@ def own_id(call_id: str, prefix: str = "toolu_") -> str:
 
 
 def block_of(block: AnswerBlock, cites: list[Json]) -> Json:
-    """*block* as a block of content; *cites* are what its text rests on."""
+    """*block* as a block of content; *cites* are the citations of its text."""
     match block.first:
         case Words():
             return {"type": "text", "text": block.text, **({"citations": cites} if cites else {})}
@@ -207,7 +207,7 @@ class AnthropicAnswerEncoder:
             case Thought() | Seal():
                 yield from self._thought(piece)
             case Sealed(data):
-                yield from self._whole({"type": "redacted_thinking", "data": data})
+                yield from self._block_events({"type": "redacted_thinking", "data": data})
             case CallPart():
                 yield from self._call(piece)
             case Searched():
@@ -244,7 +244,7 @@ class AnthropicAnswerEncoder:
         return self._message(blocks, answer.stop)
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         status, kind, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, message))
 
@@ -301,7 +301,7 @@ class AnthropicAnswerEncoder:
         yield self._delta(self._next, "input_json_delta", partial_json=json.dumps(use["input"]))
         yield _event("content_block_stop", index=self._next)
         self._next += 1
-        yield from self._whole(result)
+        yield from self._block_events(result)
         self._cites = citations(searched)
 
     def _search_id(self) -> str:
@@ -319,7 +319,7 @@ class AnthropicAnswerEncoder:
             self._open = ""
             yield _event("content_block_stop", index=self._next - 1)
 
-    def _whole(self, block: Json) -> Iterator[bytes]:
+    def _block_events(self, block: Json) -> Iterator[bytes]:
         yield from self._closed()
         yield _event("content_block_start", index=self._next, content_block=block)
         yield _event("content_block_stop", index=self._next)

@@ -387,7 +387,7 @@ def results_first(document: Json, _: Question) -> str:
 MIN_BUDGET: Final = 1024
 THOUGHTS: Final = ("thinking", "redacted_thinking")
 ADAPTIVE: Final = ("claude-opus-4-6",)
-"""Models that think as they see fit, and know efforts."""
+"""Models that have adaptive thinking and efforts."""
 
 
 def _thinking(document: Json) -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ APPLICATION_PROFILES: Final[Mapping[str, str]] = {
 """Inference profiles that an account has made itself, to the models behind them."""
 
 WORDS: Final = frozenset(("text", "json"))
-"""Kinds of parts of a tool's result that are words."""
+"""Kinds of parts of a tool's result that are read as text."""
 
 
 def _key(request: RecordedRequest) -> str:
@@ -147,8 +147,8 @@ def _image(image: Mapping[str, Any]) -> tuple[str, str]:
 
 def _result(result: Mapping[str, Any]) -> Result:
     parts = blocks_of(result.get("content"))
-    said = [str(part["text"]) if "text" in part else json.dumps(part["json"]) for part in parts if {*part} & WORDS]
-    return Result(str(result.get("toolUseId")), "\n".join(said), result.get("status") == "error")
+    texts = [str(part["text"]) if "text" in part else json.dumps(part["json"]) for part in parts if {*part} & WORDS]
+    return Result(str(result.get("toolUseId")), "\n".join(texts), result.get("status") == "error")
 
 
 def _encoder(request: RecordedRequest, question: Question, used: TokensUsed) -> AnswerEncoder:

@@ -1,7 +1,7 @@
 """Encodes an answer as Amazon Bedrock's runtime does, frames of an event stream or one document; its failures.
 
-Source: botocore's model ``bedrock-runtime/2023-09-30``; what it does not tell (no start of a block of text or of
-thinking, padding in ``p``, ``metadata`` after ``messageStop``) is as the service was seen to answer.
+Source: botocore's model ``bedrock-runtime/2023-09-30``; what it does not define (no start of a block of text or of
+thinking, padding in ``p``, ``metadata`` after ``messageStop``) is as in observed answers of the service.
 Failures: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html
 """
 
@@ -73,7 +73,7 @@ MORE: Final[Mapping[str, Mapping[str, Any]]] = {
     "ModelErrorException": {"originalStatusCode": 500, "resourceName": "simulated"},
     "ModelStreamErrorException": {"originalStatusCode": 500, "originalMessage": "Internal server error"},
 }
-"""Exception to its members beside the message."""
+"""Exception to its members other than the message."""
 
 
 CLAUDE: Final = re.compile(r"(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?::\d+)?)?")
@@ -151,13 +151,13 @@ STOPS: Final[Mapping[str, str]] = {
 """Stop reason in Kiro's words to the one of Converse, which has none for a refusal."""
 
 LATENCY: Final = 321
-"""Milliseconds that every answer is said to have taken."""
+"""Milliseconds that every answer reports as its latency."""
 
 PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _frame(name: str, payload: Json, *, kind: str = "event") -> bytes:
-    """One frame, padded so that its length tells nothing of what is in it."""
+    """One frame, padded so that its length reveals nothing of its content."""
     data = json.dumps(payload)
     padded = {**payload, "p": PADDING[: 1 + crc32(data.encode()) % len(PADDING)]} if kind == "event" else payload
     headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
@@ -175,7 +175,7 @@ def _error(failure: Failure) -> Script:
 
 
 def _arguments(text: str) -> Any:
-    """What a collected call takes; of broken arguments the service tells none."""
+    """The input of a collected call; the service leaves broken arguments out."""
     try:
         return json.loads(text or "{}")
     except ValueError:
@@ -183,7 +183,7 @@ def _arguments(text: str) -> Any:
 
 
 def _citations(searched: Searched) -> list[Json]:
-    """What is cited of a search."""
+    """Citations of a search."""
     return [
         {
             "title": hit.title,
@@ -215,7 +215,7 @@ class ConverseAnswerEncoder:
     _stop: AnswerEnd | None = field(init=False, default=None)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, a frame each."""
+        """Encode *piece*: the frames that it adds to the stream."""
         if isinstance(piece, Failure):
             yield _exception(piece)
             return
@@ -248,7 +248,7 @@ class ConverseAnswerEncoder:
                 pass
 
     def close(self) -> Iterator[bytes]:
-        """The end of the stream, if there was an `AnswerEnd`; what it took comes after it."""
+        """The end of the stream, if there was an `AnswerEnd`, followed by the metadata."""
         if self._stop is None:
             return
         yield from self._closed()
@@ -266,7 +266,7 @@ class ConverseAnswerEncoder:
             if isinstance(block.first, Searched):
                 cites = _citations(block.first)
             else:
-                content += _whole(block, cites)
+                content += _content_of(block, cites)
         stop = answer.stop or AnswerEnd("END_TURN")
         message = {"role": "assistant", "content": content}
         reason = STOPS.get(stop.reason, stop.reason)
@@ -274,11 +274,11 @@ class ConverseAnswerEncoder:
         return {"output": {"message": message}, "stopReason": reason, **self._metadata(), **more}
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         return _error(failure)
 
     def _more(self, stop: AnswerEnd, path: str) -> Json:
-        """What was asked for of the model's own answer: the stop sequence that was met."""
+        """The requested field of the model's own answer: the stop sequence that was met."""
         if path not in self.question.fields_wanted or not stop.sequence:
             return {}
         fields: Json = {"stop_sequence": stop.sequence}
@@ -340,7 +340,7 @@ class ConverseAnswerEncoder:
         return _frame("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
 
 
-def _whole(block: AnswerBlock, cites: list[Json]) -> Iterator[Json]:
+def _content_of(block: AnswerBlock, cites: list[Json]) -> Iterator[Json]:
     """*block* as blocks of a message; *cites* are what its text rests on."""
     match block.first:
         case Words() if cites:
@@ -372,11 +372,11 @@ class InvokeAnswerEncoder:
         self._inner = AnthropicAnswerEncoder(named, self.used)
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
-        """What *piece* adds to the stream, a frame each."""
+        """Encode *piece*: the frames that it adds to the stream."""
         if isinstance(piece, Failure):
             yield _exception(piece)
         else:
-            yield from map(self._chunk, filter(_is_told, self._inner.encode(piece)))
+            yield from map(self._chunk, filter(_is_sent, self._inner.encode(piece)))
 
     def close(self) -> Iterator[bytes]:
         """The end of the stream, if there was an `AnswerEnd`."""
@@ -387,7 +387,7 @@ class InvokeAnswerEncoder:
         return self._inner.document(answer)
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         return _error(failure)
 
     def _chunk(self, event: bytes) -> bytes:
@@ -402,6 +402,6 @@ class InvokeAnswerEncoder:
         return _frame("chunk", {"bytes": b64encode(json.dumps(data).encode()).decode()})
 
 
-def _is_told(event: bytes) -> bool:
+def _is_sent(event: bytes) -> bool:
     """Whether *event* is passed on; a connection that has frames needs no pings."""
     return not event.startswith(b"event: ping\n")

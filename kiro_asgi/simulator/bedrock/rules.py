@@ -27,7 +27,7 @@ from kiro_asgi.simulator.scripts import SEALED, sign
 
 @frozen(kw_only=True)
 class FamilyRules:
-    """What the models of one kind can be asked for."""
+    """Features of the models of one kind."""
 
     options: frozenset[str] = frozenset()
     """Members of ``additionalModelRequestFields`` that the model knows."""
@@ -476,12 +476,12 @@ def thinking_possible(document: Json, question: Question) -> str:
 def thinking_kept(document: Json, question: Question) -> str:
     """Thinking comes back as it was given, with its own signature, and only to Claude."""
     for place, block in _of_kind(document, "reasoningContent"):
-        told = as_map(as_map(block).get("reasoningText"))
+        thought = as_map(as_map(block).get("reasoningText"))
         if not _family(question).thinking:
             return "This model doesn't support the reasoningContent field. Remove it and try again."
-        if told and told.get("signature") != sign(str(told.get("text"))):
+        if thought and thought.get("signature") != sign(str(thought.get("text"))):
             return f"The model returned the following errors: {place}: Invalid `signature` in `thinking` block"
-        if not told and as_map(block).get("redactedContent") != SEALED:
+        if not thought and as_map(block).get("redactedContent") != SEALED:
             return f"The model returned the following errors: {place}: Invalid `data` in `redacted_thinking` block"
     return ""
 

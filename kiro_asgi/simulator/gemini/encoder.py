@@ -117,7 +117,7 @@ def envelope(status: int, word: str, message: str, details: tuple[Json, ...] = (
 
 
 def bad_request(message: str) -> tuple[int, str, str, tuple[Json, ...]]:
-    """The refusal of a request in which something is wrong."""
+    """The refusal of a request that breaks a rule."""
     violation = {"@type": f"{TYPES}BadRequest", "fieldViolations": [{"description": message}]}
     return 400, "INVALID_ARGUMENT", message, (violation,)
 
@@ -193,7 +193,7 @@ STOPS: Final[Mapping[str, str]] = {
 """Stop reason in Kiro's words to the one of this format."""
 
 BLOCKED: Final = "REFUSED"
-"""Stop reason of an answer that is none: the prompt is blocked."""
+"""Stop reason of an empty answer whose prompt is blocked."""
 
 
 @define
@@ -264,7 +264,7 @@ class GeminiAnswerEncoder:
         return self._wrapped(self._last([*parts, *self._trailing()]))
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         words = FAILURES[failure.name]
         return json_answer(words[0], envelope(*words))
 

@@ -125,7 +125,7 @@ MESSAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "ThinkingConfig": _free("includeThoughts thinkingBudget thinkingLevel"),
     "SafetySetting": _free("category threshold"),
 }
-"""Message to its members, and what those are."""
+"""Message to its members, and their types."""
 
 
 def unknown_names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -343,7 +343,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "gemini-2.5-flash-lite": (512, 24_576),
     "gemini-3-pro-preview": (128, 32_768),
 }
-"""Model to the bounds of its thinking budget; besides, -1 is a budget of all, and 0 one of Flash-Lite."""
+"""Model to the bounds of its thinking budget; -1 is allowed by all of them, and 0 by Flash and Flash-Lite."""
 
 MODES: Final = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 MAX_STOPS: Final = 5

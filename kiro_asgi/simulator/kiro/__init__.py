@@ -1,1 +1,1 @@
-"""The simulated Kiro service: accounts, faults and rules.  Its chat is what scripts are written in."""
+"""The simulated Kiro service: accounts, faults and rules.  Scripts are written as events of its chat."""

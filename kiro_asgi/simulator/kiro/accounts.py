@@ -1,4 +1,4 @@
-"""The simulated services beside the chat: sign-in, profiles, usage limits, web search.
+"""The simulated operations other than the chat: sign-in, profiles, usage limits, web search.
 
 ==================================  =======================  ============================================
 ``POST``                            Operation                What it does
@@ -12,7 +12,7 @@
 ``/oauth2/v2.0/token``              CreateExternalToken      refreshes the token of a company's own provider
 ==================================  =======================  ============================================
 
-Refresh tokens rotate: each works once.  A token that was never seen is taken for a good one, so tests make up their
+Refresh tokens rotate: each works once.  A token that was never seen is accepted, so tests make up their
 own.  `Accounts` has the switches; ``Simulator.calls`` counts each operation; ``Simulator.enqueue`` with the name of an
 operation answers it once with something else.
 """
@@ -183,10 +183,10 @@ class Accounts:
 
     overlap: bool = False
     """Whether a replaced refresh token goes on working until the one that replaced it is used.  Otherwise it is dead at
-    once, and who crashes before the new one is written down has none."""
+    once, and a client that crashes before it stores the new one has none."""
 
     delay: float = 0.0
-    """Seconds a refresh takes, so that a second one beside it shows."""
+    """Seconds a refresh takes, so that a second one at the same time shows."""
 
     refresh_answer: Script | None = None
     """Answer to every refresh instead, after *delay*, as `refusal` or `json_answer` makes it."""

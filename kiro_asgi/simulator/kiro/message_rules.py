@@ -32,7 +32,7 @@ class Refusal:
 
 
 IMPROPER: Final = Refusal(400, "Improperly formed request.")
-"""The service's answer to nearly everything that is wrong, without a reason."""
+"""The service's answer to nearly every invalid request, without a reason."""
 
 INVALID: Final = Refusal(400, "Improperly formed request.", "REQUEST_BODY_INVALID")
 TOO_LONG: Final = Refusal(400, "Input is too long.", "CONTENT_LENGTH_EXCEEDS_THRESHOLD")
@@ -40,14 +40,14 @@ TOO_LONG: Final = Refusal(400, "Input is too long.", "CONTENT_LENGTH_EXCEEDS_THR
 
 @frozen
 class KiroRequest:
-    """A chat request, as far as rules look at it."""
+    """A chat request, as far as rules need it."""
 
     headers: Mapping[str, str]
     """Names in lower case."""
 
     conversation: KiroConversation
     models: tuple[Model, ...] | None
-    """``None``: any name will do."""
+    """``None``: any name is accepted."""
 
     body_size: int = 0
     """Bytes of the body."""

@@ -189,10 +189,10 @@ REFUSED: Final = frozenset(
 """Keywords that some back end or other refuses."""
 
 NAMES: Final = frozenset(("properties", "$defs", "definitions"))
-"""Keywords whose members are names of the client's."""
+"""Keywords whose members have names that the client chooses."""
 
 LITERALS: Final = frozenset(("const", "default", "enum", "example", "examples"))
-"""Keywords whose value is a value."""
+"""Keywords whose value is arbitrary JSON, not a schema."""
 
 ALTERNATIVES: Final = frozenset(("allOf", "anyOf", "oneOf"))
 
@@ -256,7 +256,7 @@ SCHEMAS: Final = (
 BEGINNINGS: Final[Mapping[str, bytes]] = MappingProxyType(
     {"gif": b"GIF8", "jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n", "webp": b"RIFF"}
 )
-"""How the bytes of each image format begin."""
+"""First bytes of each image format."""
 
 HEAD: Final = 16
 """Characters of base64 that hold any of them."""

@@ -1,4 +1,4 @@
-"""The simulated service in OpenAI's format: Chat Completions, and what servers like it make of that."""
+"""The simulated service in OpenAI's format: Chat Completions, and deviations of compatible servers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, 
 
 
 def unknown_model(model: str) -> Script:
-    """The refusal of a model that is none, or none of this API."""
+    """The refusal of a model that is unknown, or not of this API."""
     if any(model == known.id for known in RESPONSES_MODELS):
         message = "This model is only supported in v1/responses and not in v1/chat/completions."
         return refusal(404, INVALID, None, message)

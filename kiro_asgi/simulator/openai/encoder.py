@@ -1,4 +1,4 @@
-"""Encodes an answer as Chat Completions does, with the deviations of its imitators; refusals and failures."""
+"""Encodes an answer as Chat Completions does, with deviations of compatible servers; refusals and failures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def refusal(status: int, kind: str, code: str | None, message: str, retry_after:
 Json = dict[str, Any]
 
 CREATED: Final = 1_767_225_600
-"""When everything was created, in seconds since the epoch."""
+"""Creation time of models and answers, in seconds since the epoch."""
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
 DONE: Final = b"data: [DONE]\n\n"
@@ -154,7 +154,9 @@ class OpenAIAnswerEncoder:
         """A ``chat.completion``."""
         texts = [block.text for block in answer.blocks if isinstance(block.first, Words)]
         thoughts = [block.text for block in answer.blocks if isinstance(block.first, Thought)]
-        calls = [_whole_call(block.first, block.text) for block in answer.blocks if isinstance(block.first, CallPart)]
+        calls = [
+            _complete_call(block.first, block.text) for block in answer.blocks if isinstance(block.first, CallPart)
+        ]
         cites = [block.first for block in answer.blocks if isinstance(block.first, Searched)]
         stop = "" if answer.stop is None else answer.stop.reason
         message: Json = {"role": "assistant", "content": "".join(texts) if texts else None, "refusal": None}
@@ -167,7 +169,7 @@ class OpenAIAnswerEncoder:
         return {**self._head(), "object": "chat.completion", "choices": [choice], **usage}
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         status, kind, code, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, code, message))
 
@@ -233,7 +235,7 @@ def _words(text: str) -> int:
     return len(text.split())
 
 
-def _whole_call(call: CallPart, arguments: str) -> Json:
+def _complete_call(call: CallPart, arguments: str) -> Json:
     return {"id": _own(call.call_id), "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

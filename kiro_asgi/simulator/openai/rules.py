@@ -29,7 +29,7 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "tool": ("role", "content", "tool_call_id"),
     "function": ("role", "content", "name"),
 }  # fmt: skip
-"""Role to what a message of it has; servers like OpenAI's take ``reasoning_content`` back."""
+"""Role to the members of its messages; compatible servers take ``reasoning_content`` back."""
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("text", "image_url", "input_audio", "file"),
@@ -70,7 +70,7 @@ def _reasons(question: Question) -> bool:
 
 
 def _rests(document: Json, question: Question) -> bool:
-    """Whether reasoning is switched off, which newer models allow."""
+    """Whether reasoning is switched off, as newer models allow."""
     return question.model.startswith(NEWER) and document.get("reasoning_effort") == "none"
 
 

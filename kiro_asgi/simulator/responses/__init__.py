@@ -17,7 +17,7 @@ from kiro_asgi.simulator.responses.rules import CALLED, RULES, items_of, parts_o
 SYSTEM: Final = ("system", "developer")
 
 TEXT: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-"""What a tool is given that takes a text."""
+"""Schema of the arguments of a tool that takes a text."""
 
 
 def read(document: Mapping[str, Any]) -> Question:

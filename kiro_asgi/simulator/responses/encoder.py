@@ -40,7 +40,7 @@ LIMITS: Final = {
 }
 """Stop reason in Kiro's words to why an answer is incomplete."""
 
-UNSAID: Final[Json] = {
+DEFAULTS: Final[Json] = {
     "background": False,
     "frequency_penalty": 0.0,
     "max_output_tokens": None,
@@ -56,13 +56,13 @@ UNSAID: Final[Json] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Members of a response that repeat what a request may say, as they are where it says nothing."""
+"""Members of a response that repeat options of the request, with their defaults."""
 
 TEXT_PART: Final[Json] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
 def seal_of(reasoning_id: str) -> str:
-    """What stands for the reasoning of this id, readable for the service alone."""
+    """The sealed form of the reasoning with this id, readable for the service alone."""
     return "gAAAA" + sha256(reasoning_id.encode()).hexdigest()
 
 
@@ -83,7 +83,7 @@ class ResponsesAnswerEncoder:
     """The items, as far as they have come."""
 
     _open: dict[str, int] = field(init=False, factory=dict)
-    """What has not ended, a call by its id and others by their kinds, to its place in the output."""
+    """Open items, calls by their ids and others by their kinds, to their places in the output."""
 
     _written: str = field(init=False, default="")
     """The arguments of a call with a text, as far as they have come."""
@@ -137,7 +137,7 @@ class ResponsesAnswerEncoder:
         return self._response("incomplete" if limit else "completed")
 
     def error(self, failure: Failure) -> Script:
-        """The response where *failure* is all that is answered."""
+        """The response where *failure* is the whole answer."""
         status, kind, code, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, code, message))
 
@@ -156,8 +156,8 @@ class ResponsesAnswerEncoder:
                 )
             case CallPart() as call:
                 item = self._new_call(call)
-                said = {"input": text_in(block.text)} if "input" in item else {"arguments": block.text}
-                yield {**item, **said, "status": "completed"}
+                content = {"input": text_in(block.text)} if "input" in item else {"arguments": block.text}
+                yield {**item, **content, "status": "completed"}
 
     def _message(self, content: list[Json]) -> Json:
         return {
@@ -228,10 +228,10 @@ class ResponsesAnswerEncoder:
             item["arguments"] += part.input
             yield self._about(part.call_id, "response.function_call_arguments.delta", delta=part.input)
         if part.stop:
-            yield from self._say_input(part.call_id)
+            yield from self._input_events(part.call_id)
             yield from self._end(part.call_id)
 
-    def _say_input(self, key: str) -> Iterator[bytes]:
+    def _input_events(self, key: str) -> Iterator[bytes]:
         """The text of a call, in two pieces, if it is one with a text."""
         item = self._output[self._open[key]]
         if "input" not in item:
@@ -281,8 +281,8 @@ class ResponsesAnswerEncoder:
                 yield self._about(key, "response.reasoning_summary_part.done", summary_index=0, part=part)
                 item = self._output[place] = self._sealed(item)
             case _ if status == "completed" and "arguments" in item:
-                told = {"name": item["name"], "arguments": item["arguments"]}
-                yield self._about(key, "response.function_call_arguments.done", **told)
+                call = {"name": item["name"], "arguments": item["arguments"]}
+                yield self._about(key, "response.function_call_arguments.done", **call)
         if key != "reasoning":
             item["status"] = status
         del self._open[key]
@@ -301,7 +301,7 @@ class ResponsesAnswerEncoder:
         ended = status != "in_progress"
         reason = LIMITS.get(self._stop.reason) if self._stop is not None and ended else None
         return {
-            **UNSAID,
+            **DEFAULTS,
             "completed_at": CREATED if status == "completed" else None,
             "id": f"resp_{conversation_id(self.question.conversation.content).replace('-', '')}",
             "object": "response",

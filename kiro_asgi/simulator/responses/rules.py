@@ -91,7 +91,7 @@ def length_allowed(document: Json, question: Question) -> str:
 
 
 def model_takes_options(document: Json, question: Question) -> str:
-    """A model that reasons has no temperature, unless it is told not to; others have no reasoning."""
+    """A model that reasons has no temperature, unless reasoning is switched off; others have no reasoning."""
     effort = as_map(document.get("reasoning")).get("effort")
     if not _reasons(question):
         if document.get("reasoning") is not None:

@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.manifest import Configured, probes_in
 
 SIGN_IN: Final = "sign in again: kiro-asgi login"
 
-ADVICE: Final = GENERAL.besides(
+ADVICE: Final = GENERAL.with_entries(
     {
         "credentials.unreadable": "name another file, or make a new one: kiro-asgi login",
         "sign_in.unreachable": "check the connections above, kiro.proxy and kiro.auth_endpoint",
