@@ -95,7 +95,7 @@ def document(
     """
     notes = Notes()
     for _ in without:
-        notes.applies("healed.field")
+        notes.applies("adapted.field")
     names = tool_names(notes)
     fields = written_tools(prompt, names, notes)
     forms = {

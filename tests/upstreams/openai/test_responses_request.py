@@ -247,7 +247,7 @@ def test_what_is_refused_is_left_out(message: str, blamed: str) -> None:
     second = healed.render(ask(*turns, thinking=thinking), ModelCard("gpt-5"), KEY, "one")
 
     assert second.document != first.document
-    assert [note.rule for note in second.notes] == ["healed.field"]
+    assert [note.rule for note in second.notes] == ["adapted.field"]
     assert healed.without == (blamed,)
     assert healed.adapt_after_error(UpstreamRejected(message), second) is None
 
