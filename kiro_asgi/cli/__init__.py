@@ -1,6 +1,7 @@
 """The ``kiro-asgi`` command.
 
-Every command is a module with ``add_arguments(parser)`` and ``run(arguments, environ) -> exit status``.
+Every command is a module with ``add_arguments(parser)`` and ``run(arguments, environ) -> exit status``.  A gateway that
+serves for months shall not hold the code of the others.
 """
 
 from __future__ import annotations
@@ -9,30 +10,30 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Final
 
 from kiro_asgi._version import __version__
-from kiro_asgi.cli import check, demo, doctor, explain, keys, login, replay, serve, tape, usage
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 
-COMMANDS: Final[Mapping[str, ModuleType]] = MappingProxyType(
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "serve": serve,
-        "demo": demo,
-        "check": check,
-        "explain": explain,
-        "login": login,
-        "doctor": doctor,
-        "keys": keys,
-        "usage": usage,
-        "replay": replay,
-        "tape": tape,
+        "serve": "Run the gateway on its own, in front of the service or of a simulated one.",
+        "demo": "Ask a simulated service one question through each API, and show the answers as they arrive.",
+        "check": "Check the settings, and show those in effect; secrets are masked.",
+        "explain": "Show how a request is rendered: for which upstream, by which rules, with what loss and payload.",
+        "login": "Sign in with a browser, and keep the token in a file that the gateway can use.",
+        "doctor": "Check the whole chain from the settings to an answer, and show what to do about what is broken.",
+        "keys": "Make a key for a client, and the lines of settings by which the gateway knows it.",
+        "usage": "Show usage by day, client, upstream and model, from the ledger that gateways with state.usage keep.",
+        "replay": "Replay the exchange on a tape, and report whether the client would be sent the same.",
+        "tape": "Check, mask or trim a tape, or make a curl command or an HTTP archive of it.",
     }
 )
-
+"""Name of each command to its summary; the module of that name is imported only for the command that is run."""
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -45,12 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 1 when something is wrong with the settings or the environment, 130 after Ctrl-C.  A wrong command
         line exits with 2, as argparse does.
     """
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    # The program's own options take no values, so the first word without a dash is the command.
+    command = next((word for word in argv if not word.startswith("-")), "")
+    arguments = _parser(command).parse_args(argv)
     config = getattr(arguments, "config", None)  # an option of most commands, see `serve.add_config`
     environ = {**os.environ, CONFIG_VARIABLE: config} if config else os.environ
     status = 1
     try:
-        return int(COMMANDS[arguments.command].run(arguments, environ))
+        return int(_module(command).run(arguments, environ))
     except* ConfigError as group:  # task groups wrap what leaves them
         for error in _members(group):
             print_error(printer_on(sys.stderr, os.environ), error)
@@ -69,11 +73,17 @@ def _members(group: BaseExceptionGroup[ConfigError]) -> Iterator[ConfigError]:
             yield error
 
 
-def _parser() -> argparse.ArgumentParser:
+def _module(command: str) -> ModuleType:
+    return import_module(f"kiro_asgi.cli.{command}")
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    """The parser of the program, with the arguments of *command*."""
     parser = argparse.ArgumentParser(prog="kiro-asgi", description="OpenAI and Anthropic APIs in front of Kiro.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, module in COMMANDS.items():
-        summary = (module.__doc__ or "").partition("\n")[0]
-        module.add_arguments(commands.add_parser(name, help=summary, description=summary))
+    for name, summary in COMMANDS.items():
+        parser_of_command = commands.add_parser(name, help=summary, description=summary)
+        if name == command:
+            _module(name).add_arguments(parser_of_command)
     return parser

@@ -1,4 +1,4 @@
-"""Show how a request is rendered for a service: the upstream, the rules that apply, what is lost, the payload.
+"""Show how a request is rendered: for which upstream, by which rules, with what loss and payload.
 
 It sends no requests.  The exit status is 1 when the request would be refused.
 """

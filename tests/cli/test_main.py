@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,27 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert (status, errors) == (0, "")
     assert all(re.search(rf"^ +{name} +\w", out, re.MULTILINE) for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_summary_is_the_first_sentence_of_the_module(name: str) -> None:
+    """It stands in a table, so that help of one command imports no other."""
+    assert (import_module(f"kiro_asgi.cli.{name}").__doc__ or "").partition("\n")[0] == COMMANDS[name]
+
+
+def test_only_the_command_that_runs_is_imported() -> None:
+    """A gateway that serves holds no code of the demonstration, of replays or of the examination."""
+    code = """
+import sys
+from kiro_asgi.cli import COMMANDS, main
+try:
+    main(["serve", "--help"])
+except SystemExit:
+    print(*(name for name in COMMANDS if f"kiro_asgi.cli.{name}" in sys.modules), "kiro_asgi.replay" in sys.modules)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+    assert printed.splitlines()[-1] == "serve False"
 
 
 @pytest.mark.parametrize("arguments", [(), ("dance",), ("serve", "--port", "x"), ("serve", "--loop", "gevent")])
