@@ -209,6 +209,9 @@ MAY_NAME = {
 SIMULATED = tuple(f"simulator.{folder.parent.name}" for folder in (ROOT / "simulator").glob("*/__init__.py"))
 """Formats that the simulator speaks.  It shares no code with what it tests, so it has a list of its own."""
 
+MODULE_PATH = re.compile(r"`((?:\w+/)+\w+\.py)`")
+"""A module by its path below the package, or below the project, on a page."""
+
 READ_ONLY = ("Final", "Mapping", "Sequence", "Set", "frozenset", "tuple")
 """Annotations that say a module-level object is not to be changed."""
 
@@ -399,3 +402,12 @@ def test_public_modules_say_what_they_offer(name: str) -> None:
     public = ".".join(["kiro_asgi", *name.split(".")]).removesuffix(".__init__") in PUBLIC
 
     assert bool(listed) == (public or bool(handed_on))
+
+
+def test_pages_name_modules_that_there_are() -> None:
+    """A path of a module on a page, or in `CONTRIBUTING.md`, leads to it."""
+    pages = [*(ROOT.parent / "docs").rglob("*.rst"), ROOT.parent / "CONTRIBUTING.md"]
+    named = {path for page in pages for path in MODULE_PATH.findall(page.read_text("utf-8"))}
+
+    assert len(named) > 40
+    assert [path for path in sorted(named) if not any((base / path).exists() for base in (ROOT, ROOT.parent))] == []
