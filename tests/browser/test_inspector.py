@@ -39,9 +39,9 @@ SCENARIOS: Final = {
 def test_only_the_staff_may_look(driver, site):
     """Nobody without a session of the site's, nor somebody who is no staff; Django's login is the way in."""
     driver.get(site.inspector)
-    assert "does not let you look" in driver.page_source
+    assert "does not let you open the inspector" in driver.page_source
     log_in(driver, site, "bob")
-    assert "does not let you look" in driver.page_source
+    assert "does not let you open the inspector" in driver.page_source
     log_in(driver, site, "alice")
     until(lambda: driver.find_element("id", "live").text == "● live")
     assert driver.current_url.startswith(site.inspector)
