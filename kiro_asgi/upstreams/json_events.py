@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
-from kiro_asgi.model.events import Notice
+from kiro_asgi.model.events import Delta, Notice
+from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.wire.json import JsonError, loads
 from kiro_asgi.wire.sse import SseDecoder
 
@@ -120,3 +123,42 @@ class JsonLines:
         except JsonError:
             value = None
         return value if type(value) is dict else Notice("line.undecodable")
+
+
+@define
+class StreamOrDocument:
+    """Read a stream, or one document: the first byte decides, and nothing is emitted before it."""
+
+    document: Callable[[], Stage[bytes, JsonEvent | Notice]]
+    """Makes the stage from the bytes of a document to events."""
+
+    stream: Callable[[], Stage[bytes, JsonEvent | Notice]]
+    """Makes the stage from the bytes of a stream to events."""
+
+    decoder: Callable[[], Stage[JsonEvent | Notice, Delta]]
+    """Makes the stage from either's events to deltas."""
+
+    _head: bytes = field(init=False, default=b"")
+    _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
+
+    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
+        """The deltas of the bytes."""
+        return self._begin(items) if self._inner is None else self._inner.feed(items)
+
+    def _begin(self, items: Iterable[bytes]) -> Iterator[Delta]:
+        chunks = iter(items)
+        for chunk in chunks:
+            self._head = (self._head + chunk).lstrip(b"\r\n")
+            # An empty head, or the beginning of a byte order mark, does not decide yet.
+            if not BOM_UTF8.startswith(self._head):
+                self._inner = self._choose()
+                yield from self._inner.feed(chain((self._head,), chunks))
+
+    def flush(self) -> Iterator[Delta]:
+        """The deltas that are left."""
+        inner = self._inner or self._choose()
+        yield from inner.flush()
+
+    def _choose(self) -> Stage[bytes, Delta]:
+        is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
+        return Pipeline(self.document() if is_document else self.stream(), self.decoder())

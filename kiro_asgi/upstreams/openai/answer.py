@@ -11,9 +11,8 @@ Source: https://platform.openai.com/docs/api-reference/chat/streaming
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,10 +32,10 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     TokenUsage,
 )
-from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
@@ -339,41 +338,7 @@ def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     require_media_type(content_type, ACCEPTED)
-    return (AnswerDecoder(new_id, service),)
-
-
-@define
-class AnswerDecoder:
-    """Read a stream, or one document; nothing is emitted before that is known."""
-
-    new_id: Callable[[], str]
-    service: str
-    _head: bytes = field(init=False, default=b"")
-    _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
-
-    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """The deltas of the bytes."""
-        return self._begin(items) if self._inner is None else self._inner.feed(items)
-
-    def _begin(self, items: Iterable[bytes]) -> Iterator[Delta]:
-        chunks = iter(items)
-        for chunk in chunks:
-            self._head = (self._head + chunk).lstrip(b"\r\n")
-            # An empty head, or the beginning of a byte order mark, does not decide yet.
-            if not BOM_UTF8.startswith(self._head):
-                self._inner = self._choose()
-                yield from self._inner.feed(chain((self._head,), chunks))
-
-    def flush(self) -> Iterator[Delta]:
-        """The deltas that are left."""
-        inner = self._inner or self._choose()
-        yield from inner.flush()
-
-    def _choose(self) -> Stage[bytes, Delta]:
-        is_document = self._head.removeprefix(BOM_UTF8).startswith(b"{")
-        return Pipeline(
-            WholeCompletion() if is_document else JsonEvents(ERRORS), ChunkDecoder(self.new_id, self.service)
-        )
+    return (StreamOrDocument(WholeCompletion, partial(JsonEvents, ERRORS), partial(ChunkDecoder, new_id, service)),)
 
 
 @define

@@ -82,7 +82,7 @@ def _forgotten(request: RecordedRequest) -> None:
 def _seal(request: RecordedRequest) -> str:
     """The signature of `THOUGHT`; in the Responses API, what stands for the item that it is the summary of."""
     items = request.json().get("input", ())
-    return next((item["encrypted_content"] for item in items if item["type"] == "reasoning"), sign(THOUGHT))
+    return next((item["encrypted_content"] for item in items if item.get("type") == "reasoning"), sign(THOUGHT))
 
 
 def thinking(pairing: Pairing) -> None:
