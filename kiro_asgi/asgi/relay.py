@@ -31,7 +31,7 @@ from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.protocol import Disconnected, Scope, Stalled, header_values
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
-from kiro_asgi.asgi.reports import localized, log_request, notices_in
+from kiro_asgi.asgi.reports import localized, log_body, log_notes, notices_in
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
     InternalError,
@@ -159,7 +159,9 @@ class Attempts:
                 call.observation.plan(exchange, self._number, reading)
                 fetch = self._fetch_observed
             if _log.isEnabledFor(DEBUG):
-                log_request(exchange, bodies=context.settings.log_bodies)
+                log_notes(exchange)
+                if context.settings.log_bodies:
+                    log_body(exchange)
             with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
                 reading.on_accept = accepted
                 patience = context.settings.limits.request_timeout

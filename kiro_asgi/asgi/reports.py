@@ -42,16 +42,16 @@ def wants_notes(scope: Scope) -> bool:
     return _log.isEnabledFor(DEBUG) or wants_rules(scope)
 
 
-def log_request(exchange: Exchange, *, bodies: bool) -> None:
-    """Log the adaptations of a request, without quoting it.
-
-    Where *bodies* are wanted, also the request to the upstream: no secrets, and nothing that is not text.
-    """
+def log_notes(exchange: Exchange) -> None:
+    """Log the adaptations of a request, without quoting it."""
     extra = {"request_id": exchange.request.request_id}
     _log.debug("request adapted: %s", _list(exchange.notes) or "nothing", extra=extra)
-    if bodies:
-        body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
-        _log.debug("request body: %s", redacted(body), extra=extra)
+
+
+def log_body(exchange: Exchange) -> None:
+    """Log the request to the upstream: no secrets, and nothing that is not text."""
+    body = _BULK.sub('"[left out]"', exchange.rendered.request.body.decode("utf-8", "replace"))
+    _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request.request_id})
 
 
 def rules_header(notes: Iterable[Note]) -> tuple[bytes, bytes]:

@@ -12,8 +12,6 @@ from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers, overridden, require_media_type
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 
-__all__ = []
-
 OPERATORS = ((b"User-Agent", b"mine"), (b"X-Api-Key", b"a"), (b"authorization", b"b"), (b"x-goog-api-key", b"c"))
 
 
