@@ -117,6 +117,10 @@ class SimulatedService:
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
         self._queued.setdefault(operation, deque()).extend(scripts)
 
+    def forget(self) -> None:
+        """Drop the scripts that no request has come for."""
+        self._queued.clear()
+
     def answer_with(self, answerer: Answerer | None) -> None:
         """Ask *answerer* first about every request; where it returns ``None``, go on as usual."""
         self._answerer = answerer

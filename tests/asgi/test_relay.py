@@ -368,8 +368,8 @@ async def test_who_asks_for_thinking_waits_longer(gateway, sim):
 @EACH_DIALECT
 async def test_the_first_token_limit_ends_with_the_first_event(dialect, gateway, sim):
     """F060: a gap later on is another matter."""
-    sim.enqueue(answer(*text("one "), Pause(2.3), *text("two")))
-    exchange = await ask(dialect, "hi", stream=True).run(gateway(kiro={"first_token_timeout": 2.0}))
+    sim.enqueue(answer(*text("one "), Pause(1.3), *text("two")))
+    exchange = await ask(dialect, "hi", stream=True).run(gateway(kiro={"first_token_timeout": 1.0}))
 
     assert text_of(dialect, exchange) == "one two"
 

@@ -210,6 +210,15 @@ def test_queued_scripts_come_first(simulator):
     assert ask(simulator.url, "hello").text == "You said: hello"
 
 
+def test_queued_scripts_are_forgotten(simulator):
+    """A script that no request came for is not left to whoever asks next."""
+    simulator.enqueue(answer(*text("one")), answer(*text("two")))
+    assert ask(simulator.url, "hello").text == "one"
+    simulator.forget()
+
+    assert ask(simulator.url, "hello").text == "You said: hello"
+
+
 def test_answer_with(simulator):
     """An answerer sees every request and answers those it wants."""
     simulator.answer_with(lambda request: (RawBytes(b"x" * 3),) if request.path == "/anything" else None)
