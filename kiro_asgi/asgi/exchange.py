@@ -14,6 +14,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.models import Permit, Route
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta, TransparentDialect
 from kiro_asgi.dialects.passthrough import RequestPeek
@@ -194,8 +195,12 @@ class Exchange(Protocol):
         """The same request, with another way to go on if it fails."""
         ...
 
-    def adapted(self, error: KiroAsgiError) -> Self | None:
-        """The same request in another form, where *error* shows that the form was refused; else ``None``."""
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Exchange | None:
+        """The same request in another form, where *error* shows that the form was refused; else ``None``.
+
+        Raises:
+            RequestError: The upstream would have to be asked in a form that has no place for something in the prompt.
+        """
         ...
 
     def reminded(self, complaint: str) -> Self:

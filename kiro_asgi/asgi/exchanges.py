@@ -26,7 +26,7 @@ from kiro_asgi.model.prompt import Prompt, longest_that_fits
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator
-from kiro_asgi.upstreams.base import Credential, Rendered
+from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
 from kiro_asgi.upstreams.registry import Target
 
 
@@ -131,10 +131,13 @@ class ExchangeFactory:
         if source is not None:
             reason = reason_to_translate(source, route.provider, route.model, self._stream, request.stages)
             if reason is None:
-                return PassthroughExchange.create(request, source, route, credential, self._estimator)
-        return await self._translated(request, route, credential)
+                translate = partial(self._translated, request)
+                return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
+        return await self._translated(request, route, credential, route.provider.asking(route.model))
 
-    async def _translated(self, request: ClientRequest, route: Route, credential: Credential) -> TranslatedExchange:
+    async def _translated(
+        self, request: ClientRequest, route: Route, credential: Credential, upstream: Upstream
+    ) -> TranslatedExchange:
         provider, model = route.provider, route.model
         parsed = await self._offload.run(request.size, lambda: request.parsed)
         prompt = await self._attachments.fetched(parsed.prompt, provider.upstream.fetches, request.hold)
@@ -142,7 +145,6 @@ class ExchangeFactory:
             request.replace_prompt(prompt)
         recovered = await self._recovered(request, route)
         conversation = self._conversations.name(request.principal, parsed.prompt.session)
-        upstream = provider.asking(model)
 
         latest: tuple[Prompt, Rendered, float] | None = None
 

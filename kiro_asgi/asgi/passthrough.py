@@ -8,18 +8,19 @@ life are the same as for every other answer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.exchange import ClientRequest, Exchange, PassthroughRequest
 from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
 from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
@@ -242,6 +243,9 @@ class PassthroughExchange:
     estimator: Estimator
     """For an answer that must be translated after all."""
 
+    translate: Callable[[Route, Credential, Upstream], Awaitable[Exchange]] = field(repr=False)
+    """Makes the exchange for a request that must be translated after all."""
+
     @classmethod
     def create(
         cls,
@@ -250,6 +254,7 @@ class PassthroughExchange:
         route: Route,
         credential: Credential,
         estimator: Estimator,
+        translate: Callable[[Route, Credential, Upstream], Awaitable[Exchange]],
     ) -> PassthroughExchange:
         """The exchange for *request*, which goes on as *source*."""
         upstream = route.provider.asking(route.model)
@@ -261,6 +266,7 @@ class PassthroughExchange:
             credential=credential,
             rendered=render_passthrough(source, upstream, route.model, credential),
             estimator=estimator,
+            translate=translate,
         )
 
     @property
@@ -312,8 +318,17 @@ class PassthroughExchange:
         """The same request, with another way to go on if it fails."""
         return evolve(self, route=route)
 
-    def adapted(self, error: KiroAsgiError) -> None:
-        """``None``: the client's request is not changed."""
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Exchange | None:
+        """The request translated, where *error* shows that the model is to be asked by another API; else ``None``: a
+        request that goes through is not changed.
+
+        Raises:
+            RequestError: The other API has no place for something in the prompt.
+        """
+        other = self.upstream.adapt_after_error(error, self.rendered)
+        if other is None or other.forwarding is None or other.forwarding.dialect == self.request.dialect.name:
+            return None
+        return await self.translate(self.route, self.credential, other)
 
     def reminded(self, complaint: str) -> PassthroughExchange:
         """The same: an answer that is not read breaks no promise."""

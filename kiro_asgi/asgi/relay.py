@@ -220,7 +220,7 @@ class Attempts:
     async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
         """As `_prepare_another`, as long as this upstream may be asked again."""
         context, exchange = self._context, self.exchange
-        adapted = await context.offload.run(exchange.request.size, partial(exchange.adapted, error))
+        adapted = await exchange.adapted(error, context.offload)
         if adapted is not None:
             self._warn("sending an adapted request: %r", error)
             self.exchange = adapted

@@ -17,6 +17,7 @@ from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError
@@ -108,8 +109,11 @@ class TranslatedExchange:
         """The same request, with another way to go on if it fails."""
         return evolve(self, route=route)
 
-    def adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> TranslatedExchange | None:
         """The same request in another form, where *error* shows that the form was refused; else ``None``."""
+        return await offload.run(self.request.size, partial(self._adapted, error))
+
+    def _adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
         prompt = self.parsed.prompt
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)

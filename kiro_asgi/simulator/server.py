@@ -121,10 +121,10 @@ class Simulator(Journal):
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
         self.service.enqueue(*scripts, operation=operation)
 
-    def forget(self) -> None:
-        """Drop all requests, and the scripts that none has come for; connections keep being counted."""
-        super().forget()
-        self.service.forget()
+    def reset(self) -> None:
+        """Be ready for another test: drop all requests, the scripts that none has come for, and the answerer."""
+        self.forget()
+        self.service.reset()
 
     def answer_with(self, answerer: Answerer | None) -> None:
         """Ask *answerer* first about every request; where it returns ``None``, go on as usual."""

@@ -117,9 +117,10 @@ class SimulatedService:
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
         self._queued.setdefault(operation, deque()).extend(scripts)
 
-    def forget(self) -> None:
-        """Drop the scripts that no request has come for."""
+    def reset(self) -> None:
+        """Drop the scripts that no request has come for, and the answerer."""
         self._queued.clear()
+        self._answerer = None
 
     def answer_with(self, answerer: Answerer | None) -> None:
         """Ask *answerer* first about every request; where it returns ``None``, go on as usual."""

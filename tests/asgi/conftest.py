@@ -28,7 +28,7 @@ async def service(anyio_backend: str) -> AsyncIterator[Simulator]:
 @pytest.fixture
 def sim(service: Simulator) -> Simulator:
     """The service, with nothing asked yet."""
-    service.forget()
+    service.reset()
     return service
 
 

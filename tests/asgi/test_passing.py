@@ -709,6 +709,24 @@ async def test_only_the_service_itself_gets_the_clients_bytes(relay, direct, sim
         assert (b'"chatcmpl-1"' in exchange.content) is goes
 
 
+@on_each_loop
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_model_of_the_other_api(stream, direct, sim):
+    """A refusal that names OpenAI's other API has the request translated, at once and from then on; no other has."""
+    app = direct()
+    asked_at = []
+    for _ in range(2):
+        sim.forget()
+        exchange = await asking("openai", stream=stream, model="openai/gpt-5-pro").run(app)
+        assert exchange.status == 200
+        assert text_of("openai", exchange)
+        asked_at.append([request.path for request in sim.requests if request.method == "POST"])
+    sim.enqueue(simulator.refusal(404, "This model does not exist."), operation=OPERATIONS["openai"])
+
+    assert asked_at == [["/v1/chat/completions", "/v1/responses"], ["/v1/responses"]]
+    assert (await asking("openai", stream=stream, model="openai/gpt-4o").run(app)).status == 404
+
+
 def test_what_was_looked_at():
     """Of a request that goes through, what decides about waiting and tools is known, and no more."""
     peek = OpenAIChat().peek(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')

@@ -43,7 +43,7 @@ def service() -> Iterator[Simulator]:
 
 @pytest.fixture
 def sim(service: Simulator) -> Simulator:
-    service.forget()
+    service.reset()
     return service
 
 

@@ -210,12 +210,16 @@ def test_queued_scripts_come_first(simulator):
     assert ask(simulator.url, "hello").text == "You said: hello"
 
 
-def test_queued_scripts_are_forgotten(simulator):
-    """A script that no request came for is not left to whoever asks next."""
-    simulator.enqueue(answer(*text("one")), answer(*text("two")))
+def test_reset(simulator):
+    """Neither a script that no request came for nor an answerer is left to the next test; `forget` leaves them."""
+    simulator.enqueue(answer(*text("one")), answer(*text("two")), answer(*text("three")))
     assert ask(simulator.url, "hello").text == "one"
     simulator.forget()
+    assert ask(simulator.url, "hello").text == "two"
+    simulator.answer_with(lambda request: (RawBytes(b"x"),))
+    simulator.reset()
 
+    assert simulator.requests == ()
     assert ask(simulator.url, "hello").text == "You said: hello"
 
 

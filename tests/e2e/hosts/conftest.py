@@ -18,5 +18,5 @@ def service() -> Iterator[Simulator]:
 
 @pytest.fixture
 def sim(service: Simulator) -> Simulator:
-    service.forget()
+    service.reset()
     return service
