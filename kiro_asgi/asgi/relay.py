@@ -5,10 +5,10 @@ decided upon.  In this order: the same request in another form, where the form w
 `kiro_asgi.net.retry`, which is the same again later, with a new token, with another credential, or with a reminder;
 then the next upstream that the operator configured; then the error goes to the client.
 
-`Relay` is what goes on around them.  Up to three tasks share one answer.  The main one makes the attempts, and brings
-the upstream's answer to the client.  One waits for the client to leave, because a server may swallow what is sent to a
-client that is gone.  With a stream, one looks at the time: it keeps the client patient while the upstream thinks, and
-drops one that takes nothing any more.  When the first ends, or the client is gone, all end.
+`Relay` is what goes on around them.  Two tasks share one answer.  The main one makes the attempts, and brings
+the upstream's answer to the client.  The other waits for the client to leave, because a server may swallow what is sent
+to a client that is gone.  With a stream, it interrupts that to look at the time: it keeps the client patient while the
+upstream thinks, and drops one that takes nothing any more.  When the first ends, or the client is gone, both end.
 """
 
 from __future__ import annotations
@@ -377,12 +377,13 @@ class Relay:
         try:
             async with anyio.create_task_group() as group:
                 tasks = Tasks(group)
-                tasks.start(self._watch)
-                if call.meanwhile is not None:
-                    tasks.start(call.meanwhile)
                 if self._attempts.exchange.streamed:
                     call.break_off = self._end_cancelled
-                    tasks.start(self._look_at_time)
+                    tasks.start(self._attend)
+                else:
+                    tasks.start(self._watch)
+                if call.meanwhile is not None:
+                    tasks.start(call.meanwhile)
                 with self._context.pace.here():
                     await tasks.run(self._answer)
             if tasks.failure is not None:
@@ -401,11 +402,13 @@ class Relay:
         # After the last piece the answer is complete: leaving then must not be logged as a client that left.
         if not self._attempts.output.closing:
             raise Disconnected
+        await anyio.sleep_forever()  # some servers announce it again and again
 
-    async def _look_at_time(self) -> None:
-        """Show signs of life: the head after a while even without an event, and heartbeats whenever it is silent.
+    async def _attend(self) -> None:
+        """Watch the client, and interrupt that to look at the time.
 
-        Between them, see whether the client takes what the main task sends.
+        Shows signs of life: the head after a while even without an event, and heartbeats whenever it is silent.
+        Between them, sees whether the client takes what the main task sends.
         """
         stream, call = self._context.settings.stream, self._call
         after = early_commit(self._attempts.exchange, self._context.settings)
@@ -416,7 +419,8 @@ class Relay:
                 await self._drop_stalled()
             beat_at = self._attempts.output.last_sent + stream.heartbeat if stream.heartbeat else math.inf
             due = min(commit_at, beat_at)
-            await anyio.sleep(max(0.0, min(due - self._clock(), left, call.look)))
+            with anyio.move_on_after(min(due - self._clock(), left, call.look)):
+                await self._watch()
             now = self._clock()
             if commit_at <= now:
                 commit_at = math.inf

@@ -53,7 +53,8 @@ class Exchange:
         if self.body:
             chunk = self.body.pop(0)
             return {"type": "http.request", "body": chunk, "more_body": bool(self.body)}
-        await self.leave.wait()
+        if not self.leave.is_set():  # like uvicorn, which says it again and again, without a turn for others
+            await self.leave.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:

@@ -512,8 +512,11 @@ async def test_a_collected_answer_is_never_committed_early(gateway, sim):
 @EACH_MODE
 @pytest.mark.parametrize("marker", ["stall", "stall-mid", "flood=64"])
 async def test_a_client_that_leaves_takes_the_service_along(dialect, stream, marker, gateway, sim):
-    """F022/F023/R01/R02: the connection is closed at once, whatever the service is doing, and the slot is free."""
-    app = gateway(fresh=True, limits={"connections": 1})
+    """F022/F023/R01/R02: the connection is closed at once, whatever the service is doing, and the slot is free.
+
+    With a stream, the time is looked at a few times before the client leaves.
+    """
+    app = gateway(fresh=True, limits={"connections": 1}, stream={"heartbeat": 0.01})
     exchange = ask(dialect, f"sim:{marker}", stream=stream)
     async with anyio.create_task_group() as clients:
         clients.start_soon(exchange.run, app)
