@@ -325,10 +325,9 @@ class PassthroughExchange:
         Raises:
             RequestError: The other API has no place for something in the prompt.
         """
-        other = self.upstream.adapt_after_error(error, self.rendered)
-        if other is None or other.forwarding is None or other.forwarding.dialect == self.request.dialect.name:
-            return None
-        return await self.translate(self.route, self.credential, other)
+        forwarding = self.upstream.forwarding
+        other = None if forwarding is None else forwarding.other_api(error)
+        return None if other is None else await self.translate(self.route, self.credential, other)
 
     def reminded(self, complaint: str) -> PassthroughExchange:
         """The same: an answer that is not read breaks no promise."""

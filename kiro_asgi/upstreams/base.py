@@ -257,6 +257,10 @@ class Forwarding(Protocol):
         """Whether *model* would be asked for any of *asks* in another way than by the client, or not at all."""
         ...
 
+    def other_api(self, error: KiroAsgiError) -> Upstream | None:
+        """The upstream that asks by another API, where *error* says that this one does not serve the model."""
+        ...
+
     def request(
         self,
         body: bytes,

@@ -288,12 +288,12 @@ async def test_the_first_event_counts_not_the_first_byte(gateway, sim):
     assert exchange.status == 504
 
 
-@pytest.mark.parametrize(("tokens", "thinking", "seconds"), [(0, False, 0.2), (8_000, False, 2.2), (8_000, True, 3.0)])
+@pytest.mark.parametrize(("tokens", "thinking", "seconds"), [(0, False, 0.6), (8_000, False, 2.6), (8_000, True, 4.0)])
 async def test_a_longer_prompt_is_waited_for_longer(tokens, thinking, seconds, gateway, sim):
     """Decision 0a: one second more for every 4,000 estimated tokens, and with thinking a time of its own at least."""
-    app = gateway(kiro={"first_token_timeout": 0.2, "thinking_first_token_timeout": 3.0})
+    app = gateway(kiro={"first_token_timeout": 0.6, "thinking_first_token_timeout": 4.0})
     asked = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if thinking else {}
-    sim.enqueue((Pause(seconds - 0.15), *answer(*text("late"))))
+    sim.enqueue((Pause(seconds - 0.5), *answer(*text("late"))))
     exchange = ask("anthropic", "word " * tokens, stream=True, max_tokens=2000, **asked)
     assert text_of("anthropic", await exchange.run(app)) == "late"
 

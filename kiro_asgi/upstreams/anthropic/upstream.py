@@ -151,6 +151,9 @@ class MessagesForwarding:
             or (Ask.SAMPLED_TWICE in asks and family.sampled_once)
         )
 
+    def other_api(self, error: KiroAsgiError) -> None:
+        """``None``: the service has one API."""
+
     def request(
         self,
         body: bytes,

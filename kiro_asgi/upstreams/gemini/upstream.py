@@ -78,6 +78,9 @@ class GeminiForwarding:
         """Whether a setting changes a request with *asks*: signatures that are not to be handed back."""
         return Ask.THOUGHTS in asks and not self.upstream.replay_thinking
 
+    def other_api(self, error: KiroAsgiError) -> None:
+        """``None``: the service has one API."""
+
     def request(
         self,
         body: bytes,

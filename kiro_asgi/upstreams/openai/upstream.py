@@ -141,6 +141,9 @@ class ResponsesForwarding:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
+    def other_api(self, error: KiroAsgiError) -> None:
+        """``None``: Responses serves every model."""
+
     def request(
         self,
         body: bytes,
@@ -270,6 +273,10 @@ class ChatForwarding:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
+    def other_api(self, error: KiroAsgiError) -> ResponsesUpstream | None:
+        """The upstream for Responses, where *error* says that Chat Completions does not serve the model."""
+        return self.upstream.other_api(error)
+
     def request(
         self,
         body: bytes,
@@ -366,11 +373,15 @@ class OpenAIUpstream(OpenAIServer):
         """
         return stages(content_type, self.new_id, self.name)
 
+    def other_api(self, error: KiroAsgiError) -> ResponsesUpstream | None:
+        """The upstream for Responses, where *error* says that Chat Completions does not serve the model."""
+        return self.responses if _RESPONSES_ONLY.search(error.message) else None
+
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
         """This upstream, adapted to ask again after *error* was the answer to *rendered*, or the one for the other API;
         ``None`` where no adaptation helps, or it was tried already."""
-        if self.responses is not None and _RESPONSES_ONLY.search(error.message):
-            return self.responses
+        if (other := self.other_api(error)) is not None:
+            return other
         name = chat_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
