@@ -233,14 +233,14 @@ class _Gathering:
 
 
 def _slices(parts: Iterable[Iterable[bytes]], clock: Callable[[], float]) -> Iterator[list[bytes]]:
-    """The pieces of *parts*, whole parts at a time: as many as are to be made at once."""
+    """The pieces of *parts*, whole parts at a time: as many as are to be made at once; the last with the last part."""
     pieces: list[bytes] = []
     due = clock() + PART
     for part in parts:
-        pieces += part
-        if clock() >= due:
+        if pieces and clock() >= due:
             yield pieces
             pieces, due = [], clock() + PART
+        pieces += part
     yield pieces
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import anyio
@@ -48,20 +48,28 @@ _LOOK: Final = 16
 
 @define
 class _Part(Generic[Item]):
-    """Iterates over *items*, and ends early where that takes long: then there is another part."""
+    """Iterates over *items*, and ends early where that takes long and is not all: then there is another part.
+
+    What a part ends with may be sent at once, and the end of an answer must not be before the answer has been kept.
+    """
 
     _items: Iterator[Item]
     _clock: Callable[[], float]
+    _ahead: tuple[Item, ...] = field(init=False, default=())
+    """The first item of the next part."""
+
     ended_early: bool = field(init=False, default=False)
 
     def __iter__(self) -> Iterator[Item]:
-        self.ended_early, due = False, self._clock() + PART
-        for item in self._items:
-            yield item
-            yield from islice(self._items, _LOOK - 1)
+        due = self._clock() + PART
+        items, self._ahead = chain(self._ahead, self._items), ()
+        yield from islice(items, _LOOK)
+        for item in items:
             if self._clock() >= due:
-                self.ended_early = True
+                self._ahead, self.ended_early = (item,), True
                 return
+            yield item
+            yield from islice(items, _LOOK - 1)
 
 
 @frozen(kw_only=True)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import anyio
 import pytest
 
-from kiro_asgi import simulator
+from kiro_asgi import App, simulator
 from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Kept, encode
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
 from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
+from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.state.engines import Clock
 from tests.state.test_trouble import held
@@ -242,20 +246,30 @@ async def test_what_is_kept_is_what_was_given(gateway, stream, prompt):
     assert fetched.headers["content-type"] == "application/json"
 
 
+def slow() -> Callable[[], float]:
+    """A clock of which every look is 4 ms after the one before: all work is done in parts."""
+    ticks = count()
+    return lambda: next(ticks) / 250
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4.5", "openai/gpt-5"], ids=["translated", "through"])
 @pytest.mark.parametrize("synthetic", [False, True])
-async def test_it_is_kept_before_the_client_hears_of_the_end(gateway, synthetic):
-    """The client's next request may follow at once."""
-    app = gateway(stream={"synthetic": synthetic})
+@pytest.mark.parametrize("clock", [lambda: time.monotonic, slow], ids=["", "slow"])
+async def test_it_is_kept_before_the_client_hears_of_the_end(service, clock, synthetic, model):
+    """The client's next request may follow at once, however slow the machine is, and whoever made the events."""
+    openai = {"endpoint": f"{service.url}/v1", "api_key": "sk-up", "api": "responses"}
+    app = App(settings_for(service.url, {"stream": {"synthetic": synthetic}, "openai": openai}), clock=clock())
     found = []
 
     async def look(message):
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            one = json.loads(message["body"].split(b'"response":')[-1].split(b"}\n\n")[0])
-            found.append((await get(f"{PATH}/{one['id']}").run(app)).status)
+        if b"response.completed" in message.get("body", b""):
+            [kept] = {*re.findall(r"resp_\w+", message["body"].decode())}
+            found.append((await get(f"{PATH}/{kept}").run(app)).status)
 
-    exchange = asking("One.", stream=True)
+    exchange = asking("One.", stream=True, model=model)
     exchange.on_send = look
     await exchange.run(app)
+    await app.aclose()
 
     assert found == [200]
 

@@ -395,16 +395,18 @@ class Keeping:
     _refer: Refer | None = None
     """Makes the items of an answer that went through findable, by the service's ids."""
 
+    _kept: bool = field(init=False, default=False)
+
     async def send(self, message: Message) -> None:
-        """Send; before the last message, keep the answer."""
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            await self._keep()
+        """Send; before the message that holds the end of the answer, keep that."""
+        if not self._kept and message["type"] == "http.response.body":
+            answers = self._dialect.answers  # none before the first event of an answer that goes through
+            if answers and answers[-1][1].complete:
+                self._kept = True
+                await self._keep(*answers[-1])
         await self._send(message)
 
-    async def _keep(self) -> None:
-        meta, encoder = self._dialect.answers[-1]
-        if not encoder.complete:
-            return
+    async def _keep(self, meta: ResponseMeta, encoder: ResponsesEncoder | ResponsePassthrough) -> None:
         items = untriggered(options_of(meta).input_items[self._earlier :])
         data = encode(meta.id, encoder.response, items, encoder.seals)
         try:
