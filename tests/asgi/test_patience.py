@@ -18,11 +18,11 @@ pytestmark = pytest.mark.anyio
 LONG = "word " * 6_000
 """More than 4,000 tokens, and fewer than 8,000, for the estimator as for who counts bytes."""
 
-SILENCE = Pause(0.6)
+SILENCE = Pause(1.0)
 ONCE_MORE = {"timeout_attempts": 2}
 """As it is by default."""
 
-IMPATIENT = {"first_token_timeout": 0.2, "thinking_first_token_timeout": 0.2}
+IMPATIENT = {"first_token_timeout": 0.4, "thinking_first_token_timeout": 0.4}
 
 
 def late(*steps: Any) -> tuple[Any, ...]:
