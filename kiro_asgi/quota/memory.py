@@ -1,16 +1,14 @@
-"""Counters and sums of one process."""
+"""Counters of one process."""
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from time import time
 from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
 
 _SWEEP: Final = 1_024
@@ -96,27 +94,3 @@ class MemoryCounters:
         self._numbers = {key: number for key, number in self._numbers.items() if number[1] > now}
         self._leases = {key: held for key, held in self._leases.items() if any(until > now for until in held.values())}
         self._sweep_at = max(2 * len(self), _SWEEP)
-
-
-@define
-class MemoryLedger:
-    """Keeps sums in a dictionary, for as long as the process lives; see `kiro_asgi.quota.base.Ledger`."""
-
-    _sums: dict[UsageKey, defaultdict[str, float]] = field(init=False, factory=dict, repr=False)
-    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-
-    def add(self, rows: Sequence[UsageRow]) -> None:
-        """Add to the sums."""
-        with self._guard:
-            for row in rows:
-                sums = self._sums.setdefault(row.key, defaultdict(float))
-                for name, amount in row.amounts.items():
-                    sums[name] += amount
-
-    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
-        """The sums of the days from *first* to *last*."""
-        with self._guard:
-            return [UsageRow(key, dict(self._sums[key])) for key in sorted(self._sums) if first <= key.day <= last]
-
-    def close(self) -> None:
-        """Close nothing: there are no files or connections."""

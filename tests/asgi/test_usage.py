@@ -16,9 +16,9 @@ from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
-from kiro_asgi.quota.memory import MemoryLedger
 from tests.asgi.driver import post
 from tests.observers.facts import CALL, END, PLAN
+from tests.quota.memory_ledger import MemoryLedger
 
 MESSAGES = {"model": "claude-sonnet-4.5", "max_tokens": 100, "messages": [{"role": "user", "content": "sim:text"}]}
 FAILING = {**MESSAGES, "messages": [{"role": "user", "content": "sim:500"}]}
