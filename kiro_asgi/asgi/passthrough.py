@@ -82,34 +82,34 @@ class Reason:
 REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "relay.never",
-        "The operator wants it so: ``stream.relay`` is ``never``.",
+        "The operator has set ``stream.relay`` to ``never``.",
         lambda c: c.stream.relay == "never",
     ),
     Reason(
         "service.other",
-        "The service has another API, or is one of ``custom.*``, which copy another service's API, as long as "
+        "The service has another API, or is one of ``custom.*``, which copy another service's API, and "
         "``custom.NAME.relay`` is not ``allow``.",
         lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
     ),
     Reason(
         "state.kept_here",
-        "The gateway has a part in it by what it keeps or makes: a conversation that is named, a compaction, an item "
-        "that is not known; or a field is to be refused, such as ``prompt``.",
+        "The gateway stores or makes part of it: a named conversation, a compaction, an item that it does not know; or "
+        "it refuses a field, such as ``prompt``.",
         lambda c: c.asks(Ask.STATE),
     ),
     Reason(
         "stages.own",
-        "The application has stages of its own (``App(..., stages=...)``): they see answers as events of the gateway.",
+        "The application has stages of its own (``App(..., stages=...)``), which take the gateway's events.",
         lambda c: bool(c.stages),
     ),
     Reason(
         "stream.synthetic",
-        "Streams are sent in another way than they come: ``stream.synthetic``.",
+        "``stream.synthetic`` is on: a stream is sent only after its whole answer has come.",
         lambda c: c.stream.synthetic and c.peek.stream,
     ),
     Reason(
         "stream.usage_chunk",
-        "Token counts are sent in another chunk than the service's: ``stream.usage_chunk`` is ``finish``.",
+        "``stream.usage_chunk`` is ``finish``: token counts are sent in another chunk than the service's.",
         lambda c: c.dialect.traits.alters_streams and c.peek.stream,
     ),
     Reason(
@@ -119,67 +119,67 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "tools.run_here",
-        "A tool of the request is one that the gateway runs, and the service does not.",
+        "The gateway runs a tool of the request, and the service does not.",
         lambda c: c.toolbox.runs(Prompt(c.peek.model, tools=c.peek.tools)),
     ),
     Reason(
         "tools.unknown",
-        "A tool is declared that neither the client runs nor the service has.",
+        "The request declares a tool that the client does not run and the service does not have.",
         lambda c: c.asks(Ask.UNKNOWN_TOOLS),
     ),
     Reason(
         "tools.calls",
-        "The client has tools: calls of them are repaired, kept whole and remembered where they are cut.",
+        "The client has tools: the gateway repairs their calls, keeps them whole, and remembers those that were cut.",
         lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.SERVED),
     ),
     Reason(
         "tools.choice",
-        "A choice of tools other than ``auto``, or one call at a time: the answer is held to it.",
+        "The request has a tool choice other than ``auto``, or wants one call at a time: the gateway enforces it.",
         lambda c: c.asks(Ask.CHOICE) and not c.asks(Ask.SERVED),
     ),
     Reason(
         "output.checked",
-        "The answer is to be JSON, with a schema or without: it is checked.",
+        "The answer must be JSON, with a schema or without: the gateway checks it.",
         lambda c: c.asks(Ask.FORM),
     ),
     Reason(
         "thinking.asked",
-        "Thinking is asked for: it is requested in the model's own form, and found in the answer between tags, too.",
+        "The request asks for thinking: the gateway asks in the model's own form, and finds it between tags, too.",
         lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.SERVED),
     ),
     Reason(
         "thinking.effort",
-        "An effort is named, and the model takes none, or the service has refused it.",
+        "The request names an effort, and the model takes none, or the service has refused it.",
         lambda c: c.differs(Ask.EFFORT),
     ),
     Reason(
         "thinking.handled",
-        "Models of the service write their thinking between tags (``thinking_tags``), or it does not stay thinking.",
+        "The service's models write thinking between tags (``thinking_tags``), or clients get it in another form.",
         lambda c: c.answer_options.thinking_handling != KEPT or (c.forwarding is not None and c.forwarding.tagged),
     ),
     Reason(
         "thinking.replayed",
-        "Earlier thinking is handed back, and the service is to have none: OpenAI, or with ``replay_thinking`` off.",
+        "The client returns earlier thinking, and the service gets none: OpenAI, or with ``replay_thinking`` off.",
         lambda c: c.differs(Ask.THOUGHTS),
     ),
     Reason(
         "sampling.differs",
-        "Temperature, ``top_p``, ``top_k`` or penalties for a model that refuses them.",
+        "The request has a temperature, ``top_p``, ``top_k`` or penalties, and the model refuses them.",
         lambda c: c.differs(Ask.SAMPLING, Ask.SAMPLED_TWICE),
     ),
     Reason(
         "stop.kept_here",
-        "Stop sequences that the model refuses, or more than the service takes: the gateway ends the answer at them.",
+        "The model refuses stop sequences, or there are too many: the gateway ends the answer at them.",
         lambda c: c.differs(Ask.STOP, Ask.MANY_STOPS),
     ),
     Reason(
         "fields.renamed",
-        "The greatest length has another name than the service knows it by: ``max_tokens_field``.",
+        "The service has another name for the greatest length: ``max_tokens_field``.",
         lambda c: c.differs(Ask.MAX_TOKENS, Ask.MAX_COMPLETION_TOKENS),
     ),
     Reason(
         "fields.counts",
-        "Token counts are asked for, and the service refuses that: ``include_usage`` is off.",
+        "The request asks for token counts, and the service refuses that: ``include_usage`` is off.",
         lambda c: c.differs(Ask.COUNTS),
     ),
 )
