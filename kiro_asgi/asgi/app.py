@@ -59,7 +59,7 @@ from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
-from kiro_asgi.asgi.taping import RecordedFiles, RecordedStore, new_taping, shown_settings
+from kiro_asgi.asgi.taping import RecordedCalibration, RecordedFiles, RecordedStore, new_taping, shown_settings
 from kiro_asgi.asgi.usage import UsageObserver, new_ledger
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
@@ -222,7 +222,9 @@ class App:
             signatures=Signatures(earlier, settings.state.ttl),
             attachments=AttachmentFetcher(self._file_source(internals.fetcher(settings))),
             estimator=estimator,
-            calibration=internals.calibration,
+            calibration=(
+                internals.calibration if self._taping is None else RecordedCalibration(recorder=self._taping.recorder)
+            ),
             stream=settings.stream,
         )
         self._dialects = MappingProxyType({api.name: dialect for api, dialect in made.items()})

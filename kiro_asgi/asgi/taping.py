@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.config import Settings
@@ -15,6 +15,7 @@ from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
@@ -99,6 +100,20 @@ class RecordedStore:
             raise
         self._recorder.aside("stored", value or b"", found=value is not None)
         return value
+
+
+@define(kw_only=True)
+class RecordedCalibration(Calibration):
+    """Corrections of estimates, recorded: the answers from which they were learnt are on other tapes."""
+
+    _recorder: Recorder
+
+    def input_factor(self, model: str) -> float:
+        """The factor for estimates of a prompt for *model*."""
+        factor = super().input_factor(model)
+        if factor != 1:
+            self._recorder.aside("factor", model=model, value=factor)
+        return factor
 
 
 @frozen

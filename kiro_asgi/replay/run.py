@@ -209,7 +209,7 @@ def derive(
             internals=Internals(
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
                 fetcher=lambda settings: TapeFiles.of(tape, loop.time),
-                calibration=_RecordedEstimates.of(tape),
+                calibration=_RecordedEstimates(tape),
                 pipeline=log.pipeline,
                 offload=_InLoop(),
                 dates=source.date,
@@ -292,13 +292,13 @@ class _InLoop(Offload):
 class _RecordedEstimates(Calibration):
     """The estimates that were recorded, since the answers from which they were learnt are not on the tape."""
 
-    def __init__(self, plans: Iterable[Line]) -> None:
+    def __init__(self, tape: Tape) -> None:
         super().__init__()
-        self._recorded = {line.text("model"): line for line in plans}
+        self._recorded = {line.text("model"): line for line in tape.of("plan")}
+        self._factors = {line.text("model"): line.number("value") for line in tape.of("factor")}
 
-    @classmethod
-    def of(cls, tape: Tape) -> _RecordedEstimates:
-        return cls(tape.of("plan"))
+    def input_factor(self, model: str) -> float:
+        return self._factors.get(model) or super().input_factor(model)
 
     def tokens(self, model: str, estimated: float) -> int:
         line = self._recorded.get(model)

@@ -10,6 +10,7 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     client.request  method, root, path, query, api, headers, and the body
     file            a file that a request names by address: url, media_type, and its bytes; or error, code, param
     stored          what was read from the store, and found: whether there was anything; or error, code
+    factor          model, value: by what estimates of a prompt for a model are multiplied, where it is not 1
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
     up.head         n, status, headers

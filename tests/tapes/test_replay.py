@@ -62,6 +62,22 @@ async def test_dates(sim, tmp_path):
     assert (await replayed(tape)).difference is None
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_learnt_estimates(sim, tmp_path):
+    """A prompt is counted as it was, by what the gateway had learnt from calls before."""
+    long = "".join(f"{number} words. " for number in range(4_000))
+    counted = question("anthropic", long)
+    counted.scope.update(path="/v1/messages/count_tokens", raw_path=b"/v1/messages/count_tokens")
+    asked = [question("anthropic", long), counted]
+
+    *_, tape = await tapes_of(sim, tmp_path, asked, tapes={"when": "all", "content": "full"})
+
+    [factor] = tape.of("factor")
+    assert factor.number("value") != 1
+    played = await replayed(tape)
+    assert (played.status, played.difference, played.sent) == (200, None, counted.content)
+
+
 async def test_steps(sim, tmp_path):
     """Each item names what led to it, back to a read; and a tape in which something is missing is not played."""
     asked = question("openai", "sim:tool", tools=True)
