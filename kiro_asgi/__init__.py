@@ -1,4 +1,4 @@
-"""A streaming gateway as a raw ASGI application: the OpenAI and Anthropic APIs in front of Kiro and other services."""
+"""A streaming gateway as a raw ASGI application: APIs of OpenAI, Anthropic and Gemini in front of Kiro and others."""
 
 from __future__ import annotations
 

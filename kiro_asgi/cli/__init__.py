@@ -79,7 +79,8 @@ def _module(command: str) -> ModuleType:
 
 def _parser(command: str) -> argparse.ArgumentParser:
     """The parser of the program, with the arguments of *command*."""
-    parser = argparse.ArgumentParser(prog="kiro-asgi", description="OpenAI and Anthropic APIs in front of Kiro.")
+    description = "OpenAI, Anthropic and Gemini APIs in front of Kiro and other model services."
+    parser = argparse.ArgumentParser(prog="kiro-asgi", description=description)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
