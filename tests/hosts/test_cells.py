@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -19,16 +20,23 @@ WORDS = ("first ", "second ", "last")
 PAUSE = 0.4
 """Seconds between two words of the service."""
 
+MANY_LOOKS = 0.6
+"""Seconds in which the gateway looks at the time three times at least, see `tests.hosts.running.environment`."""
+
 SLOWLY = answer(*text(WORDS[0]), Pause(PAUSE), *text(WORDS[1]), Pause(PAUSE), *text(WORDS[2]))
 ENDLESS = answer(*text(WORDS[0]), Pause(30), *text(WORDS[2]))
 
 
 def leave_in_the_middle(server: Running, sim: Simulator) -> None:
-    """Leave an answer of which the first word has come; the service's connection must be closed at once."""
+    """Leave an answer of which the first word has come; the service's connection must be closed at once.
+
+    Until then the gateway has looked at the time, for which it cancels ``receive`` and calls it again.
+    """
     sim.enqueue(ENDLESS)
     answered = pieces(server, "chat")
     next(answered)
     asked = sim.requests[-1]
+    time.sleep(MANY_LOOKS)
     answered.close()
 
     assert sim.wait_until(lambda: asked.peer_closed_at is not None, 3)
