@@ -240,6 +240,11 @@ class Call:
         except CLIENT_GONE as error:
             raise Disconnected from error
 
+    async def until_left(self) -> None:
+        """Wait until the client has left."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
     def interrupt(self) -> None:
         """Cancel the work, but not within a send: half a message could not be followed by an error."""
         if self.status and self.break_off is None:

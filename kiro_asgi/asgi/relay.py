@@ -397,8 +397,7 @@ class Relay:
 
     async def _watch(self) -> None:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
-        while (await self._call.receive())["type"] != "http.disconnect":
-            pass
+        await self._call.until_left()
         # After the last piece the answer is complete: leaving then must not be logged as a client that left.
         if not self._attempts.output.closing:
             raise Disconnected

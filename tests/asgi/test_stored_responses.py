@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import anyio
@@ -21,6 +19,7 @@ from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, http_scope, post
+from tests.asgi.test_long_answers import slow
 from tests.state.engines import Clock
 from tests.state.test_trouble import held
 from tests.valkey_server import free_port, needs_server, running
@@ -244,12 +243,6 @@ async def test_what_is_kept_is_what_was_given(gateway, stream, prompt):
 
     assert (fetched.status, fetched.json()) == (200, given)
     assert fetched.headers["content-type"] == "application/json"
-
-
-def slow() -> Callable[[], float]:
-    """A clock of which every look is 4 ms after the one before: all work is done in parts."""
-    ticks = count()
-    return lambda: next(ticks) / 250
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-4.5", "openai/gpt-5"], ids=["translated", "through"])

@@ -194,8 +194,7 @@ async def _clear(responses: Responses, principal: str, response_id: str, chunks:
 
 
 async def _left(call: Call) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
-        pass
+    await call.until_left()
     raise Disconnected
 
 
