@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from kiro_asgi import App, Settings, create_app, simulator
 from kiro_asgi.simulator.server import Simulator
+
+WORK = ("kiro-asgi asking", "kiro-asgi looking after", "kiro-asgi background")
+"""Beginnings of the names of the threads that ask a service; others write files."""
+
+LONGEST_WORK = 30.0
+"""Seconds after a test until nothing of it goes on."""
+
+TURNS = 8
+"""Turns of the event loop in which the service accepts a connection, and reads what was sent on it."""
 
 Gateway = Callable[..., App]
 """An app for slices of settings, ``gateway(retry={"base": 1})``; the same app for the same ones, unless *fresh*."""
@@ -26,7 +38,21 @@ async def service(anyio_backend: str) -> AsyncIterator[Simulator]:
 
 
 @pytest.fixture
-def sim(service: Simulator) -> Simulator:
+async def settled() -> AsyncIterator[None]:
+    """After the test, all that asks the service has ended: it would get an answer meant for the next test.
+
+    What goes on without a request has a thread.  A request that was given up may have been sent, but not read yet.
+    """
+    yield
+    with anyio.fail_after(LONGEST_WORK):
+        while any(thread.name.startswith(WORK) for thread in threading.enumerate()):  # noqa: ASYNC110
+            await anyio.sleep(0.002)
+    for _ in range(TURNS):
+        await checkpoint()
+
+
+@pytest.fixture
+def sim(service: Simulator, settled: None) -> Simulator:
     """The service, with nothing asked yet."""
     service.reset()
     return service
@@ -53,8 +79,13 @@ def settings_for(url: str, slices: dict[str, Any]) -> Settings:
     return Settings.from_mapping({**client, **slices, **direct, "custom": custom, "kiro": kiro, "retry": retry})
 
 
+@pytest.fixture
+def gateway(kept_gateway: Gateway, settled: None) -> Gateway:
+    return kept_gateway
+
+
 @pytest.fixture(scope="module")
-async def gateway(service: Simulator) -> AsyncIterator[Gateway]:
+async def kept_gateway(service: Simulator) -> AsyncIterator[Gateway]:
     apps: dict[Settings, App] = {}
     fresh_apps: list[App] = []
 
