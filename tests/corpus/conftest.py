@@ -8,9 +8,9 @@ import pytest
 
 from kiro_asgi import App, Settings, create_app
 from kiro_asgi.simulator.server import Simulator
-from tests.asgi.conftest import anyio_backend, service, sim
+from tests.asgi.conftest import anyio_backend, service, settled, sim
 
-__all__ = ["anyio_backend", "app", "service", "sim"]
+__all__ = ["anyio_backend", "app", "service", "settled", "sim"]
 
 
 @pytest.fixture(scope="module")

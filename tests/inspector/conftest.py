@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.asgi.conftest import anyio_backend, gateway, service, sim
+from tests.asgi.conftest import anyio_backend, gateway, kept_gateway, service, settled, sim
 
-__all__ = ["anyio_backend", "gateway", "service", "sim"]
+__all__ = ["anyio_backend", "gateway", "kept_gateway", "service", "settled", "sim"]
