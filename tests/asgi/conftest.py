@@ -45,7 +45,7 @@ async def settled() -> AsyncIterator[None]:
     """
     yield
     with anyio.fail_after(LONGEST_WORK):
-        while any(thread.name.startswith(WORK) for thread in threading.enumerate()):  # noqa: ASYNC110
+        while any(thread.name.startswith(WORK) for thread in threading.enumerate()):  # noqa: ASYNC110 - a thread has no event
             await anyio.sleep(0.002)
     for _ in range(TURNS):
         await checkpoint()
