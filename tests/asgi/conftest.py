@@ -13,8 +13,8 @@ from anyio.lowlevel import checkpoint
 from kiro_asgi import App, Settings, create_app, simulator
 from kiro_asgi.simulator.server import Simulator
 
-WORK = ("kiro-asgi asking", "kiro-asgi looking after", "kiro-asgi background")
-"""Beginnings of the names of the threads that ask a service; others write files."""
+WRITERS = {"kiro-asgi state", "kiro-asgi tapes", "kiro-asgi usage"}
+"""Names of the gateways' threads that write files; all others may ask a service."""
 
 LONGEST_WORK = 30.0
 """Seconds after a test until nothing of it goes on."""
@@ -37,15 +37,21 @@ async def service(anyio_backend: str) -> AsyncIterator[Simulator]:
         yield running
 
 
+def is_asking() -> bool:
+    """Whether a gateway may be asking a service though no request waits for it: it has a thread for that."""
+    names = {thread.name for thread in threading.enumerate()}
+    return any(name.startswith("kiro-asgi ") for name in names - WRITERS)
+
+
 @pytest.fixture
 async def settled() -> AsyncIterator[None]:
     """After the test, all that asks the service has ended: it would get an answer meant for the next test.
 
-    What goes on without a request has a thread.  A request that was given up may have been sent, but not read yet.
+    A request that was given up may have been sent, but not read yet.
     """
     yield
     with anyio.fail_after(LONGEST_WORK):
-        while any(thread.name.startswith(WORK) for thread in threading.enumerate()):  # noqa: ASYNC110 - a thread has no event
+        while is_asking():  # noqa: ASYNC110 - a thread has no event
             await anyio.sleep(0.002)
     for _ in range(TURNS):
         await checkpoint()

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from kiro_asgi import App
 from kiro_asgi.simulator import Pause, json_answer
+from tests.asgi.conftest import is_asking
 from tests.asgi.driver import Exchange, get, post
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +164,7 @@ async def test_a_slow_list_holds_nobody_up(gateway, sim):
     exchange = await ask("claude-opus-4.7").run(app)
     models = await get("/health").run(app)
 
+    assert is_asking()  # what the next test has to be kept from
     assert (exchange.status, models.status) == (200, 200)
     assert [request.operation for request in sim.requests if request.status] == ["GenerateAssistantResponse"]
 
