@@ -33,7 +33,7 @@ class Ask(Enum):
 
     SERVED = "served"
     """Tools that only the service itself runs, or only its own API can call; a translation leaves them out, or makes
-    functions of them."""
+    functions of them.  Or something that the service holds; a translation is refused."""
 
     THINKING = "thinking"
     """Thinking, asked for explicitly."""

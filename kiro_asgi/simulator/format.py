@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
@@ -83,6 +83,41 @@ class FormatEndpoint:
         return bool(self.path.fullmatch(request.path)) and (not self.header or self.header in request.headers)
 
 
+@frozen
+class Refused(Exception):
+    """The service cannot go on with what it holds."""
+
+    script: Script
+    """The answer instead."""
+
+
+class Holder(Protocol):
+    """The conversations that a service holds for its clients."""
+
+    def whole(self, document: Json, /) -> Json:
+        """A request with what is held for it.
+
+        Raises:
+            Refused: That cannot be had.
+        """
+        ...
+
+    def hold(self, document: Json, answer: Callable[[], Script], /) -> None:
+        """Hold what a whole request wants to be held, with its *answer* in one piece."""
+        ...
+
+
+class HoldsNothing:
+    """The `Holder` of services that hold nothing."""
+
+    def whole(self, document: Json, /) -> Json:
+        """The request."""
+        return document
+
+    def hold(self, document: Json, answer: Callable[[], Script], /) -> None:
+        """Forget it."""
+
+
 @frozen(kw_only=True)
 class SimulatedFormat:
     """Everything about one simulated service: the manifest of a folder, and an entry of `formats.FORMATS`."""
@@ -95,6 +130,9 @@ class SimulatedFormat:
     """Name of a fault, as in the table of markers, to its status, the service's word for it, and more."""
 
     rules: tuple[FormatRule, ...]
+    holder: Callable[[], Holder] = HoldsNothing
+    """Makes that of one service."""
+
     read_key: Callable[[RecordedRequest], str]
     """Returns a request's key; empty if there is none."""
 
@@ -169,9 +207,15 @@ class SimulatedFormat:
     def encode(self, request: RecordedRequest, document: Json | None, script: Script) -> Script:
         """Encode *script*, the answer to a chat request, in this format."""
         question = self.read(request, document or {})
-        encoder = self.encoder(request, question, used_by(script, question.conversation.size))
         stream = question.stream and "unstreamed" not in question.habits
-        return encode_script(script, encoder, stream=stream)
+        return encode_script(script, self._encoder(request, question, script), stream=stream)
+
+    def collected(self, request: RecordedRequest, document: Json, script: Script) -> Script:
+        """Encode *script* like `encode`, as an answer in one piece."""
+        return encode_script(script, self._encoder(request, self.read(request, document), script), stream=False)
+
+    def _encoder(self, request: RecordedRequest, question: Question, script: Script) -> AnswerEncoder:
+        return self.encoder(request, question, used_by(script, question.conversation.size))
 
     def list_models(self, request: RecordedRequest) -> Script:
         """Answer a request for the models."""

@@ -8,6 +8,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
+from functools import partial
 from time import time
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -16,7 +17,7 @@ from uuid import uuid4
 from attrs import define, field
 
 from kiro_asgi.simulator.conversation import KiroConversation, as_map
-from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
+from kiro_asgi.simulator.format import FormatEndpoint, Holder, Refused, SimulatedFormat
 from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.kiro.accounts import Accounts, mcp, profiles
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
@@ -112,6 +113,8 @@ class SimulatedService:
     _queued: dict[str, deque[Script]] = field(init=False, factory=dict)
     _answerer: Answerer | None = field(init=False, default=None)
     _failed_once: dict[bytes, None] = field(init=False, factory=dict)
+    _holders: dict[str, Holder] = field(init=False, factory=dict)
+    """Name of a format to what is held in it."""
 
     def enqueue(self, *scripts: Script, operation: str = CHAT) -> None:
         """Answer the next requests for *operation* with *scripts*, one each, whatever they ask."""
@@ -153,11 +156,20 @@ class SimulatedService:
         """The answer to *request* in another format than Kiro's; scripts of Kiro's events are encoded in that."""
         request.operation = f"{form.name}.{endpoint.does}"
         document = document_of(request)
+        holder = self._holders.setdefault(form.name, form.holder())
+        try:
+            document = None if document is None else holder.whole(document)
+        except Refused as refused:
+            return refused.script
         script = self._scripted(request)
         if script is None:
             script = self._answer_in(form, endpoint, request, document)
             script = paced(script, self.pace) if self.pace else script
-        return form.encode(request, document, script) if endpoint.does == "chat" else script
+        if endpoint.does != "chat":
+            return script
+        if document is not None:
+            holder.hold(document, partial(form.collected, request, document, script))
+        return form.encode(request, document, script)
 
     def _answer_in(
         self,

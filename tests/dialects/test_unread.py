@@ -88,7 +88,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "messages-blocks",
         MESSAGES,
-        {"messages": [said("user", text(), {"type": "container_upload", "file_id": "f"}, {"type": "compaction"})]},
+        {"messages": [said("user", text(), {"type": "advisor_tool_result"}, {"type": "compaction"})]},
         [("blocks.unknown", 2, "messages[0].content[1]")],
     ),
     (
@@ -115,7 +115,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "messages-context",
         MESSAGES,
-        {"context_management": {"edits": [{"type": "clear_tool_uses"}]}, "container": "c"},
+        {"context_management": {"edits": [{"type": "clear_tool_uses"}]}, "compaction": {"x": 1}},
         [("fields.ignored", 2, "context_management")],
     ),
     (

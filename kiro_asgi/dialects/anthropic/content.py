@@ -14,6 +14,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     FIELD_REQUIRED,
     Base64Source,
     Block,
+    ContainerUploadBlock,
     ContentSource,
     DocumentBlock,
     ImageBlock,
@@ -176,6 +177,11 @@ def _server_result(block: ServerResultBlock, _: str) -> Parts:
     return (parse_result(block.tool_use_id, block.content),)
 
 
+def _container_upload(_: ContainerUploadBlock, place: str) -> Parts:
+    place = f"{place}.file_id"
+    raise RequestError(f"{place}: there is no file store here; send the file as a document", param=place)
+
+
 def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]:
     """The result of a tool; JSON without any block in it counts as its own text."""
     if content is None:
@@ -220,5 +226,6 @@ _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingPro
         ToolUseBlock: _tool_use,
         ToolResultBlock: _tool_result,
         ServerResultBlock: _server_result,
+        ContainerUploadBlock: _container_upload,
     }
 )

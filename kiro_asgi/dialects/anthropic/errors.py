@@ -31,7 +31,7 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from kiro_asgi.wire.json import quote_bytes
+from kiro_asgi.wire.json import dumps, quote_bytes
 
 _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
     {
@@ -58,6 +58,10 @@ _STREAMED_TYPES: Final[Mapping[type, bytes]] = MappingProxyType({**_TYPES, Upstr
 """The same in a stream, where no status sets a broken connection, after which a retry may work, apart from a fault."""
 
 
+_THREAD: Final = "thread_"
+"""Beginning of the codes about threads: ours, and those of the service, which its upstream keeps."""
+
+
 def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:
     """The HTTP answer to an error before the first byte."""
     tail = b',"request_id":' + quote_bytes(request_id) if request_id else b""
@@ -72,7 +76,19 @@ def stream_error_body(error: KiroAsgiError) -> bytes:
 def _body(error: KiroAsgiError, types: Mapping[type, bytes], tail: bytes) -> bytes:
     """The error object; clients compare parts of its text, so the order of the keys is fixed."""
     kind = next(types[cls] for cls in type(error).__mro__ if cls in types)
-    return b'{"type":"error","error":{"type":"%b","message":%b}%b}' % (kind, quote_bytes(_message(error)), tail)
+    message, details = quote_bytes(_message(error)), _details(error)
+    return b'{"type":"error","error":{"type":"%b","message":%b%b}%b}' % (kind, message, details, tail)
+
+
+def _details(error: KiroAsgiError) -> bytes:
+    """The member ``details`` of an error about a thread: the SDKs act on it, and send the whole conversation again.
+
+    Source: ``ThreadUnsupportedRequestErrorDetails``, and those of the service's own errors, in both official SDKs.
+    """
+    if not error.code.startswith(_THREAD):
+        return b""
+    unsupported = {"unsupported": [error.param]} if error.param else {}
+    return b',"details":%b' % dumps({"error_code": error.code, **unsupported})
 
 
 def _message(error: KiroAsgiError) -> str:

@@ -14,6 +14,7 @@ from kiro_asgi.dialects.anthropic.request import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
+from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
@@ -47,6 +48,8 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
     if document.get("temperature") is not None and document.get("top_p") is not None:
         yield Ask.SAMPLED_TWICE
     if document.get("mcp_servers") or any(map(_is_served, objects_of(document.get("tools")))):
+        yield Ask.SERVED
+    if any(references_in(document)):
         yield Ask.SERVED
     yield from _asks_of_history(document)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import evolve, frozen
 
@@ -30,7 +30,8 @@ from kiro_asgi.dialects.anthropic.shapes import (
 )
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
-from kiro_asgi.dialects.structure import Raw, structure, structure_value
+from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
@@ -50,6 +51,8 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
+
+B = TypeVar("B", bound=MessagesCountBody)
 
 # Tools: who runs which of them, and the client's demands on their use.
 
@@ -311,7 +314,7 @@ def parse_messages(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    request = structure(body, MessagesRequestBody, converter=CONVERTER, missing=FIELD_REQUIRED)
+    request = _read(body, MessagesRequestBody)
     prompt = _prompt(request, _sampling(request))
     return ParsedRequest(prompt, bool(request.stream), AnthropicOptions(warm_up=request.max_tokens == 0))
 
@@ -322,7 +325,14 @@ def parse_count(body: bytes) -> Prompt:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    return _prompt(structure(body, MessagesCountBody, converter=CONVERTER, missing=FIELD_REQUIRED), Sampling())
+    return _prompt(_read(body, MessagesCountBody), Sampling())
+
+
+def _read(body: bytes, cls: type[B]) -> B:
+    value = read_json(body)
+    # First: a thread's later requests may lack anything, and what they lack must not be what the error is about.
+    refuse_references(value)
+    return structure_value(value, cls, converter=CONVERTER, missing=FIELD_REQUIRED)
 
 
 def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:

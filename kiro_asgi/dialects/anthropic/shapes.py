@@ -1,7 +1,7 @@
 """The body of ``POST /v1/messages`` as attrs classes, with the fields that are read and no others.
 
 Fields that are not named here are accepted and ignored: ``service_tier``, ``speed``,
-``inference_geo``, ``container``, ``diagnostics``, ``context_management``, ``fallbacks``, ``thread``, ``safeguards`` and
+``inference_geo``, ``diagnostics``, ``context_management``, ``fallbacks``, ``safeguards`` and
 whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
 messages of a role that is not.  `kiro_asgi.dialects.anthropic.dialect` reports them where notes are wanted.
 
@@ -135,6 +135,13 @@ class ToolResultBlock:
     cache_control: Any = None
 
 
+@frozen
+class ContainerUploadBlock:
+    """A file that Anthropic holds, for a container."""
+
+    file_id: str
+
+
 Source = Base64Source | TextSource | UrlSource | ContentSource | Raw
 
 Block = (
@@ -147,6 +154,7 @@ Block = (
     | ToolUseBlock
     | ToolResultBlock
     | ServerResultBlock
+    | ContainerUploadBlock
     | Raw
 )
 
@@ -258,6 +266,7 @@ _BLOCKS: Final = MappingProxyType(
         "bash_code_execution_tool_result": ServerResultBlock,
         "text_editor_code_execution_tool_result": ServerResultBlock,
         "tool_search_tool_result": ServerResultBlock,
+        "container_upload": ContainerUploadBlock,
     }
 )
 

@@ -16,6 +16,7 @@ from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import SseEncoder
 from kiro_asgi.dialects.gemini.request import HOSTED, MODES, SEARCHES, read_body
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
+from kiro_asgi.dialects.references import references_in
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
 from kiro_asgi.model.features import Ask
@@ -57,7 +58,7 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
     tools = objects_of(document.get("tools"))
     if any(objects_of(tool.get("function_declarations")) for tool in tools):
         yield Ask.TOOLS
-    if any(not tool.keys().isdisjoint(HOSTED) for tool in tools):
+    if any(not tool.keys().isdisjoint(HOSTED) for tool in tools) or any(references_in(document)):
         yield Ask.SERVED
     calling = object_of(object_of(document.get("tool_config")).get("function_calling_config"))
     if MODES.get(text_of(calling, "mode") or "AUTO") is not ToolChoiceMode.AUTO:

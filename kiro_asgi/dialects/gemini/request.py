@@ -26,6 +26,7 @@ from kiro_asgi.dialects.gemini.shapes import (
     ToolBody,
     ToolConfig,
 )
+from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.model.prompt import (
@@ -39,6 +40,7 @@ from kiro_asgi.model.prompt import (
     require_depths,
 )
 from kiro_asgi.stages.limits import check_stop
+from kiro_asgi.wire.json import object_of
 
 # Tools, their schemas, and the client's demands about them.
 
@@ -328,7 +330,9 @@ def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that cannot be honoured; ``param`` names the place.
     """
-    prompt = _prompt(structure_value(read_body(body), GenerateBody), model)
+    value = read_body(body)
+    refuse_references(value)
+    prompt = _prompt(structure_value(value, GenerateBody), model)
     return ParsedRequest(prompt, stream, GeminiOptions(grounded=any(tool.hosted for tool in prompt.tools)))
 
 
@@ -338,7 +342,10 @@ def parse_count(body: bytes, model: str) -> Prompt:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    request = structure_value(_COUNT.plain(read_json(body)), CountBody)
+    value = _COUNT.plain(read_json(body))
+    for part in (value, object_of(value).get("generate_content_request")):
+        refuse_references(part)
+    request = structure_value(value, CountBody)
     if request.generate_content_request is not None:
         return _prompt(request.generate_content_request, model)
     return _prompt(GenerateBody(contents=request.contents), model)
@@ -348,8 +355,6 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
     turns, system = read_contents(request.contents)
     if not turns:
         raise missing("contents", "send at least one content with a part")
-    if request.cached_content:
-        raise unsupported("cached_content", "nothing is cached here; send the contents themselves")
     config = request.generation_config or _NOTHING
     tools, choice = _read_tools(request.tools or (), request.tool_config)
     prompt = Prompt(

@@ -177,7 +177,6 @@ class GenerateBody:
     tools: tuple[ToolBody, ...] | None = None
     tool_config: ToolConfig | None = None
     generation_config: GenerationConfig | None = None
-    cached_content: str | None = None
     safety_settings: Any = None
 
 

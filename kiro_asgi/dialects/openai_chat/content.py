@@ -217,6 +217,8 @@ class MessageReader:
         self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content"), place))
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
+        if message.audio:  # an id: what was said is with the service that said it
+            raise unsupported(f"{place}.audio", "no audio is held here; send what was said as content")
         parts = (
             *_earlier_thinking(message),
             *assistant_content(message.content, f"{place}.content"),

@@ -19,6 +19,7 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
+from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
@@ -60,7 +61,7 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.TOOLS
     if kinds - _CLIENT_TOOLS:
         yield Ask.UNKNOWN_TOOLS
-    if "custom" in kinds:
+    if "custom" in kinds or any(references_in(document)):
         yield Ask.SERVED
     choices = (document.get("tool_choice"), document.get("function_call"))
     if any(choice not in (None, "auto") for choice in choices) or document.get("parallel_tool_calls") is False:

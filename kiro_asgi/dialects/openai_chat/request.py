@@ -35,7 +35,8 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ToolBody,
 )
 from kiro_asgi.dialects.openai_common import read_sampling, read_verbosity
-from kiro_asgi.dialects.structure import Raw, structure
+from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode, require_depths
 from kiro_asgi.wire.json import count, object_of
@@ -264,7 +265,9 @@ def parse(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    request = structure(body, ChatRequestBody, converter=CONVERTER)
+    value = read_json(body)
+    refuse_references(value)
+    request = structure_value(value, ChatRequestBody, converter=CONVERTER)
     _refuse(request)
     conversation = MessageReader()
     conversation.read(request.messages or ())

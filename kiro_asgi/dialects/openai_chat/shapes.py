@@ -116,6 +116,7 @@ class AssistantMessage:
 
     content: str | tuple[ContentPart, ...] | None = None
     refusal: str | None = None
+    audio: Any = None
     tool_calls: tuple[ChatCall, ...] | None = None
     function_call: Invocation | None = None
     reasoning_content: Any = None

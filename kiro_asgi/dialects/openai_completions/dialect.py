@@ -22,7 +22,8 @@ from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, Re
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_common import ChunkStream, StreamOptions, error_reply, read_sampling, usage_object
 from kiro_asgi.dialects.pieces import dump_text
-from kiro_asgi.dialects.structure import read_json, structure
+from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, RefusalDelta, StopReason, TextDelta
@@ -88,7 +89,9 @@ def _parse(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    request = structure(body, CompletionsBody)
+    value = read_json(body)
+    refuse_references(value)
+    request = structure_value(value, CompletionsBody)
     _refuse(request)
     text = _text(request)
     prompt = Prompt(

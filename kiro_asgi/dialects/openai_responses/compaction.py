@@ -17,6 +17,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.dialects.errors import invalid, missing
+from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.model.prompt import Prompt, Role, Sampling, Text, Thinking, ToolChoice, Turn
 from kiro_asgi.wire.json import objects_of, text_of
 
@@ -50,11 +51,12 @@ _SENT: Final = (
     "input",
     "instructions",
     "previous_response_id",
+    "prompt",
     "prompt_cache_key",
     "safety_identifier",
     "user",
 )
-"""Fields of a request to compact that count; Codex sends more of them."""
+"""Fields of a request to compact that count, if only to be refused; Codex sends more of them."""
 
 _CALLS: Final = MappingProxyType(
     {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
@@ -66,10 +68,11 @@ def compaction_request(value: Any) -> Any:
     """The request that is answered with a compaction, from the body of one to compact.
 
     Raises:
-        RequestError: There is nothing to compact.
+        RequestError: There is nothing to compact, or part of it is elsewhere.
     """
     if not isinstance(value, Mapping):
         return value
+    refuse_references(value, ("previous_response_id",))
     request = {name: value[name] for name in _SENT if value.get(name) is not None}
     items = request.get("input", [])
     if items == [] and "previous_response_id" not in request:

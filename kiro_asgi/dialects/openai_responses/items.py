@@ -185,7 +185,10 @@ def _computer(item: Object, place: str) -> Iterable[Part]:
 
 
 def _screenshot(item: Object, place: str) -> Iterable[Part]:
-    url = text_of(object_of(item.get("output")), "image_url")
+    output = object_of(item.get("output"))
+    url = text_of(output, "image_url")
+    if not url and output.get("file_id"):
+        raise unsupported(f"{place}.output.file_id", "there is no file store here; send image_url, a data: URL")
     seen = read_image(url, f"{place}.output.image_url") if url else Text("(a screenshot)")
     return (ToolResult(text_of(item, "call_id"), (seen,)),)
 

@@ -21,10 +21,11 @@ from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, input_items, options_of
+from kiro_asgi.dialects.openai_responses.request import SUPPLIED, ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
 from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_at
+from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
@@ -88,7 +89,7 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
     kinds = {text_of(tool, "type") or _FUNCTION for tool in objects_of(document.get("tools"))}
     if kinds & _FUNCTIONS:
         yield Ask.TOOLS
-    if kinds - _FUNCTIONS:
+    if kinds - _FUNCTIONS or any(references_in(document, SUPPLIED)):
         yield Ask.SERVED
     if document.get("tool_choice") not in (None, "auto") or document.get("parallel_tool_calls") is False:
         yield Ask.CHOICE

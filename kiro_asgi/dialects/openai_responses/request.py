@@ -25,12 +25,16 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ResponsesJsonSchemaFormat,
 )
 from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
+from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, require_depths
 
 SEALED: Final = "reasoning.encrypted_content"
 """The one entry of ``include`` that has an effect."""
+
+SUPPLIED: Final = frozenset({"previous_response_id", "conversation"})
+"""References to what is stored here, which stands in the input before a request is read."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -252,6 +256,7 @@ def parse_value(
     value: Any, *, open_thinking: OpenThinking = _nothing_opened, open_summary: OpenSummary = _nothing_opened
 ) -> ParsedRequest:
     """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
+    refuse_references(value, SUPPLIED)
     request = structure_value(value, ResponsesBody, converter=CONVERTER)
     _refuse(request)
     toolbox = ToolCollector()

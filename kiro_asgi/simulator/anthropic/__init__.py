@@ -8,6 +8,7 @@ from typing import Any, Final
 from kiro_asgi.simulator.answers import number
 from kiro_asgi.simulator.anthropic.encoder import REFUSALS, AnthropicAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.anthropic.rules import RULES, blocks_of
+from kiro_asgi.simulator.anthropic.threads import Threads
 from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_list, as_map, conversation_of
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.markers import repertoire
@@ -126,6 +127,7 @@ ANTHROPIC: Final = SimulatedFormat(
     repertoire=repertoire({}, {}, REFUSALS, refusal, lambda fields: envelope(*fields[1:])),
     refusals=REFUSALS,
     rules=RULES,
+    holder=Threads,
     read_key=_key,
     no_key=refusal(401, "authentication_error", "x-api-key header is required"),
     check_signature=_check_signature,

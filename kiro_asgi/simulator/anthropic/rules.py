@@ -55,9 +55,10 @@ def of_type(content: list[Json], *kinds: str) -> list[Json]:
 
 FIELDS: Final = frozenset(
     (
-        "cache_control", "container", "context_management", "inference_geo", "max_tokens", "mcp_servers", "messages",
-        "metadata", "model", "output_config", "output_format", "service_tier", "speed", "stop_sequences", "stream",
-        "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p",
+        "billing_policy", "cache_control", "compaction", "container", "context_management", "diagnostics",
+        "fallback_credit_token", "fallbacks", "inference_geo", "max_tokens", "mcp_servers", "messages", "metadata",
+        "model", "output_config", "output_format", "service_tier", "speed", "stop_sequences", "stream", "system",
+        "temperature", "thinking", "thread", "tool_choice", "tools", "top_k", "top_p",
     )
 )  # fmt: skip
 MAX_BREAKPOINTS: Final = 4

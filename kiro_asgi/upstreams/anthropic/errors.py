@@ -26,7 +26,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
 )
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
-from kiro_asgi.wire.json import text_of
+from kiro_asgi.wire.json import object_of, text_of
 
 SIGNATURE: Final = "thinking_signature_invalid"
 """Code of the refusal of earlier thinking."""
@@ -110,6 +110,10 @@ MODEL: Final = re.compile(r"^model: ", re.I)
 UNKNOWN_MODEL: Final[Meaning] = (UnknownModel, "model_not_found")
 
 
+_THREAD: Final = re.compile(r"thread_[a-z_]{1,40}")
+"""An ``error.details.error_code`` about a thread.  It stays the code: clients act on it."""
+
+
 def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
     """The error that an answer with a *status* other than 200 means.
 
@@ -139,4 +143,6 @@ def _classify(
     if code == TYPES["not_found_error"][1] and MODEL.match(message):
         kind, code = UNKNOWN_MODEL
     kind, code = next(((found, word) for words, found, word in PHRASES if words.search(message)), (kind, code))
+    named = text_of(object_of(error.get("details")), "error_code")
+    code = named if _THREAD.fullmatch(named) else code
     return kind(worded(kind, message) + behind, code=code, retry_after=wait)

@@ -325,7 +325,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
             [ToolResult("i", (Text("Nothing was found."),))],
             id="server-result",
         ),
-        pytest.param({"type": "container_upload", "file_id": "f"}, [], id="F047-container-upload"),
+        pytest.param({"type": "advisor_tool_result", "tool_use_id": "f"}, [], id="F047-advisor"),
         pytest.param({"type": "something_new"}, [], id="F047-unknown"),
     ],
 )

@@ -38,7 +38,7 @@ from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, conversation_named, parse_value
+from kiro_asgi.dialects.openai_responses.request import SUPPLIED, ResponsesOptions, conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted
@@ -234,7 +234,7 @@ class ResponsesOperations(ConversationOperations):
             return parsed
         if await self._gateway.exchanges.count(parsed.prompt, size, call.hold) <= threshold:
             return parsed
-        compaction = await self._summary(call, {**value, "input": old, "previous_response_id": None}, size)
+        compaction = await self._summary(call, {**value, "input": old, **dict.fromkeys(SUPPLIED)}, size)
         item = {"type": "compaction", "encrypted_content": compaction["encrypted_content"]}
         shortened = {**value, "input": [*old, item, *new]}
         shorter = await self._gateway.offload.run(size, partial(self._parsed, shortened, call.principal))
