@@ -17,7 +17,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange, PassthroughRequest
 from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
-from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import Estimate, expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.scheduling import Offload
@@ -293,8 +293,8 @@ class PassthroughExchange:
 
     @property
     def expected_tokens(self) -> int:
-        """Tokens of the prompt by its bytes, and of an answer of some length."""
-        return self._prompt_tokens + ANSWER_TOKENS
+        """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
+        return self._prompt_tokens + expected_answer(self.source.peek.max_tokens)
 
     @property
     def _prompt_tokens(self) -> int:

@@ -32,8 +32,13 @@ _TOKEN: Final = 24
 """Random characters at the end of an answer's id."""
 
 
-ANSWER_TOKENS: Final = 4_096
+_ANSWER_TOKENS: Final = 4_096
 """Tokens that an answer is expected to have at most, where a limit is about to be reached."""
+
+
+def expected_answer(max_tokens: int | None) -> int:
+    """Tokens that an answer is expected to have, where the client allows *max_tokens*, or says nothing."""
+    return _ANSWER_TOKENS if max_tokens is None else min(max_tokens, _ANSWER_TOKENS)
 
 
 @frozen

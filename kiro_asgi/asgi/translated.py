@@ -14,7 +14,7 @@ from kiro_asgi.asgi.exchange import ClientRequest
 from kiro_asgi.asgi.memory import Recovered
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.plan import ANSWER_TOKENS, Estimate, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import Estimate, expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.scheduling import Offload
@@ -87,8 +87,8 @@ class TranslatedExchange:
 
     @property
     def expected_tokens(self) -> int:
-        """Tokens of the prompt by an estimate, and of an answer of some length."""
-        return self.estimate.input_tokens + min(self.rendered.max_tokens or ANSWER_TOKENS, ANSWER_TOKENS)
+        """Tokens of the prompt by an estimate, and of an answer as long as the client allows, within reason."""
+        return self.estimate.input_tokens + expected_answer(self.parsed.prompt.sampling.max_tokens)
 
     @property
     def known_answer(self) -> Message | None:

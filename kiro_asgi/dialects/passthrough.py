@@ -30,7 +30,7 @@ from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.stages.usage import UsageMeter
-from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, quote_bytes
+from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
 _MEMBER: Final = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
@@ -89,6 +89,9 @@ class RequestPeek:
     asks: frozenset[Ask] = frozenset()
     """Features that it asks for; they decide whether it may go on as it is."""
 
+    max_tokens: int | None = None
+    """Most tokens that the answer may have; ``None`` where the client does not say."""
+
     @property
     def thinking(self) -> bool:
         """Whether thinking was explicitly asked for."""
@@ -118,10 +121,12 @@ def peek_at(
     *,
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
     asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
+    max_tokens: Sequence[str] = ("max_tokens",),
 ) -> RequestPeek:
     """Look at a request that was read as *document*, and goes on as *body*.
 
-    Only what decides where it goes is checked; the rest is for the service to judge.
+    Only what decides where it goes is checked; the rest is for the service to judge.  Of the fields *max_tokens*, the
+    first that is there counts.
 
     Raises:
         RequestError: No JSON object, or one without a model; ``param`` names the place.
@@ -129,7 +134,8 @@ def peek_at(
     request = structure_value(document, _PeekBody, missing=missing)
     if not request.model:
         raise no_value("model", NO_MODEL)
-    return RequestPeek(body, request.model, bool(request.stream), tools(document), frozenset(asks(document)))
+    longest = next((most for name in max_tokens if (most := count_of(document, name)) is not None), None)
+    return RequestPeek(body, request.model, bool(request.stream), tools(document), frozenset(asks(document)), longest)
 
 
 # The answer.

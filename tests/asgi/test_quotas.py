@@ -68,6 +68,74 @@ async def test_an_answer_counts_what_it_took_and_not_what_was_reserved(gateway, 
     assert statuses == [200] * 6, "six reservations of 4,000 tokens would not fit"
 
 
+SAID = "sim:text"
+SAYING = {"messages": [{"role": "user", "content": SAID}]}
+LENGTHS = {
+    "messages": ("/v1/messages", SAYING, "max_tokens"),
+    "chat": ("/v1/chat/completions", SAYING, "max_completion_tokens"),
+    "chat-older": ("/v1/chat/completions", SAYING, "max_tokens"),
+    "completions": ("/v1/completions", {"prompt": SAID}, "max_tokens"),
+    "responses": ("/v1/responses", {"input": SAID}, "max_output_tokens"),
+    "gemini": ("/v1beta/models/{}:generateContent", {"contents": [{"parts": [{"text": SAID}]}]}, "maxOutputTokens"),
+}
+"""Client API to its path, a request, and its own field for the greatest length."""
+
+MODELS = {
+    "kiro": "claude-sonnet-4.5",
+    "gemini": "gemini/gemini-2.5-flash",
+    "anthropic": "anthropic/claude-haiku-4-5",
+    "openai": "openai/gpt-4o",
+    "responses": "openai/gpt-5.1-codex-max",
+    "custom": "copy/gpt-4o",
+    "bedrock": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+}
+
+
+ALLOWED = (None, 500, 100_000)
+REMAINING = ("tokens-remaining", "remaining-tokens")
+FIELD = 16
+"""Tokens that the field itself adds, where a prompt is estimated by the bytes around it."""
+
+
+def allowing(api, model, most):
+    """The path, and the request for an answer of *most* tokens; ``None``: it says nothing."""
+    path, body, name = LENGTHS[api]
+    longest = {} if most is None else {name: most}
+    if api == "gemini":
+        return path.format(model), {**body, "generationConfig": longest}
+    return path, {"model": model, **body, **longest}
+
+
+@pytest.mark.parametrize("relay", ["auto", "never"])
+@pytest.mark.parametrize("api", LENGTHS)
+@pytest.mark.parametrize("service", MODELS)
+async def test_a_reservation_counts_what_the_client_allows(gateway, sim, service, api, relay):
+    """At most 4,096 tokens, which it is without the client's word, and no more than that, whoever answers, and whether
+    the request is translated or goes on as it is."""
+    direct = {"api_key": "key", "endpoint": sim.url}
+    app = gateway(
+        fresh=True,
+        client={"api_keys": ["k0", "k1", "k2"]},
+        quotas={"tokens_per_minute": 100_000},
+        stream={"relay": relay},
+        gemini=direct,
+        anthropic=direct,
+        openai={**direct, "endpoint": f"{sim.url}/v1"},
+        custom={"copy": {**direct, "endpoint": f"{sim.url}/v1", "relay": relay}},
+        bedrock={**direct, "region": "us-east-1"},
+    )
+
+    async def reserved(most):
+        path, body = allowing(api, MODELS[service], most)
+        answered = await post(path, body, key=f"k{ALLOWED.index(most)}").run(app)
+        left = next(value for name, value in answered.headers.items() if name.endswith(REMAINING))
+        return 100_000 - int(left)
+
+    usual, short, long = [await reserved(most) for most in ALLOWED]
+    assert usual - short == pytest.approx(4_096 - 500, abs=FIELD)
+    assert long == pytest.approx(usual, abs=FIELD)
+
+
 async def test_a_day_that_is_spent_is_not_tried_again(gateway, sim):
     """Both official JavaScript SDKs would sleep and try; they obey this header."""
     app = gateway(fresh=True, quotas={"tokens_per_day": 30})

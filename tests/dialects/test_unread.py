@@ -75,8 +75,8 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "chat-call",
         CHAT,
-        {"messages": [HI, {"role": "assistant", "tool_calls": [CALL], "audio": {"id": "a"}}]},
-        [("fields.ignored", 1, "messages[1].audio"), ("fields.no_effect", 1, "messages[1].tool_calls[0].index")],
+        {"messages": [HI, {"role": "assistant", "tool_calls": [CALL], "annotated": {"id": "a"}}]},
+        [("fields.ignored", 1, "messages[1].annotated"), ("fields.no_effect", 1, "messages[1].tool_calls[0].index")],
     ),
     ("messages-plain", MESSAGES, {"stream": True, "metadata": {"user_id": "u"}, "tools": [OWN]}, []),
     (

@@ -43,7 +43,8 @@ def peek(body: bytes, model: str, *, stream: bool) -> RequestPeek:
         RequestError: No JSON object.
     """
     document = read_body(body)
-    return GeminiPeek(body, model, stream, tuple(_tools(document)), frozenset(_asks(document)))
+    longest = count_of(object_of(document.get("generation_config")), "max_output_tokens")
+    return GeminiPeek(body, model, stream, tuple(_tools(document)), frozenset(_asks(document)), longest)
 
 
 def _tools(document: Mapping[str, Any]) -> Iterator[Tool]:

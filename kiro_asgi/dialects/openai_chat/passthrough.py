@@ -39,6 +39,9 @@ _THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details")
 
 _MAX_STOPS: Final = 4
 
+_LONGEST: Final = ("max_completion_tokens", "max_tokens")
+"""Names of the greatest length, the newer one first."""
+
 _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
     {
         "max_tokens": Ask.MAX_TOKENS,
@@ -52,7 +55,7 @@ _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
-    return peek_at(read_json(body), body, MISSING, tools=_tools, asks=_asks)
+    return peek_at(read_json(body), body, MISSING, tools=_tools, asks=_asks, max_tokens=_LONGEST)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:

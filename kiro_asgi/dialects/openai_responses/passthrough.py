@@ -72,7 +72,7 @@ def peek_value(value: Any) -> RequestPeek:
         RequestError: No object, or one without a model.
     """
     sent = {name: it for name, it in value.items() if name not in _OURS} if type(value) is dict else {}
-    return peek_at(value, dumps(sent), MISSING, tools=_tools, asks=_asks)
+    return peek_at(value, dumps(sent), MISSING, tools=_tools, asks=_asks, max_tokens=("max_output_tokens",))
 
 
 def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:

@@ -375,12 +375,13 @@ def test_items_of_tools_that_are_not_run_here(item: Any, expected: list[Part]) -
 
 
 def test_screenshots() -> None:
-    """A screenshot answers its call; one that was uploaded is mentioned, and one that is no image refused."""
+    """A screenshot answers its call; one that was uploaded is refused, and one that is no image."""
     call = {"type": "computer_call", "id": "x", "call_id": "c1", "action": {"type": "screenshot"}}
     output = {"type": "computer_call_output", "call_id": "c1", "output": {"image_url": "https://h/i.png"}}
     assert parts(call, output) == [
         ToolCallPart("c1", "computer", {"actions": [{"type": "screenshot"}]}),
         ToolResult("c1", (Image(url="https://h/i.png"),)),
     ]
-    assert parts(call, {**output, "output": {"file_id": "file_1"}})[1:] == [ToolResult("c1", (Text("(a screenshot)"),))]
+    assert parts(call, {**output, "output": {}})[1:] == [ToolResult("c1", (Text("(a screenshot)"),))]
+    assert refused(call, {**output, "output": {"file_id": "file_1"}}) == "input[2].output.file_id"
     assert refused(call, {**output, "output": {"image_url": "x"}}) == "input[2].output.image_url"
