@@ -100,7 +100,7 @@ FIELD = 16
 def allowing(api, model, most):
     """The path, and the request for an answer of *most* tokens; ``None``: it says nothing."""
     path, body, name = LENGTHS[api]
-    longest = {} if most is None else {name: most}
+    longest = {} if most is None and api != "messages" else {name: most or 10_000}  # Messages wants a number
     if api == "gemini":
         return path.format(model), {**body, "generationConfig": longest}
     return path, {"model": model, **body, **longest}
@@ -108,8 +108,8 @@ def allowing(api, model, most):
 
 @pytest.mark.parametrize("relay", ["auto", "never"])
 @pytest.mark.parametrize("api", LENGTHS)
-@pytest.mark.parametrize("service", MODELS)
-async def test_a_reservation_counts_what_the_client_allows(gateway, sim, service, api, relay):
+@pytest.mark.parametrize("target", MODELS)
+async def test_a_reservation_counts_what_the_client_allows(gateway, sim, target, api, relay):
     """At most 4,096 tokens, which it is without the client's word, and no more than that, whoever answers, and whether
     the request is translated or goes on as it is."""
     direct = {"api_key": "key", "endpoint": sim.url}
@@ -126,7 +126,7 @@ async def test_a_reservation_counts_what_the_client_allows(gateway, sim, service
     )
 
     async def reserved(most):
-        path, body = allowing(api, MODELS[service], most)
+        path, body = allowing(api, MODELS[target], most)
         answered = await post(path, body, key=f"k{ALLOWED.index(most)}").run(app)
         left = next(value for name, value in answered.headers.items() if name.endswith(REMAINING))
         return 100_000 - int(left)
