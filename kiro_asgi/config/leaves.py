@@ -91,6 +91,16 @@ def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
     return {path: _at(tree, path) for path in leaves(type(tree), named)}
 
 
+def mappings_in(tree: attrs.AttrsInstance) -> dict[str, Any]:
+    """The mappings of *tree* that stand where a table is wanted, by field; of a family, those of its members."""
+    root = type(tree)
+    found = {name: value for name in slices(root) if isinstance(value := getattr(tree, name), Mapping)}
+    for family in families(root):
+        if members := {it: table for it, table in getattr(tree, family).items() if isinstance(table, Mapping)}:
+            found[family] = members
+    return found
+
+
 def assemble(root: type[T], values: Mapping[str, Any]) -> T:
     """Build *root* from paths; those that are missing keep their defaults."""
     nested: dict[str, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.config.gateway import LimitSettings
-from kiro_asgi.config.leaves import Leaf, families, leaves, members_of, tables
+from kiro_asgi.config.leaves import Leaf, families, leaves, members_of, slices, tables
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM, Shape
 from kiro_asgi.upstreams.manifest import manifests_in
@@ -31,6 +31,22 @@ def unnameable(tree: object) -> tuple[str, ...]:
         for name in getattr(tree, family)
     )
     return tuple(f"{table}: {words}" for table, words in named if words)
+
+
+def no_tables(tree: object) -> tuple[str, ...]:
+    """One line for everything in *tree* that stands where a table is wanted, and is none."""
+    root = type(tree)
+    wanted = [(name, kind, getattr(tree, name)) for name, kind in slices(root).items()]
+    wrong = []
+    for family, kind in families(root).items():
+        if isinstance(members := getattr(tree, family), Mapping):
+            wanted += [(f"{family}.{name}", kind, table) for name, table in members.items()]
+        else:
+            wrong.append(f"{family}: must be a mapping of names to {kind.__name__}, not {type(members).__name__}")
+    for path, kind, table in wanted:
+        if not isinstance(table, kind | Mapping):
+            wrong.append(f"{path}: must be {kind.__name__}, or a mapping of its settings, not {type(table).__name__}")
+    return tuple(wrong)
 
 
 def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

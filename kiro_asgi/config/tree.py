@@ -29,9 +29,9 @@ from kiro_asgi.config.gateway import (
     ToolSettings,
 )
 from kiro_asgi.config.installed import including
-from kiro_asgi.config.leaves import Leaf, assemble, leaves, members_of, values_of
+from kiro_asgi.config.leaves import Leaf, assemble, leaves, mappings_in, members_of, values_of
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
-from kiro_asgi.config.rules import require, unnameable, violations
+from kiro_asgi.config.rules import no_tables, require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting
@@ -43,16 +43,18 @@ T = TypeVar("T")
 
 
 def _read_only(tables: Mapping[str, T]) -> Mapping[str, T]:
-    """*tables* as they are now."""
-    return MappingProxyType(dict(tables))
+    """*tables* as they are now; what is no mapping is left for `Settings` to refuse."""
+    return MappingProxyType(dict(tables)) if isinstance(tables, Mapping) else tables
 
 
 @frozen(kw_only=True)
 class Settings(BuiltinSettings):
     """All settings: of the gateway, and of each upstream below its name.
 
+    A mapping in the place of a table is read as `from_mapping` reads it.
+
     Raises:
-        ConfigError: A value breaks its rule; the message lists every such path.
+        ConfigError: A value breaks its rule, or a table is none; the message lists every such path.
     """
 
     client: ClientSettings = field(factory=ClientSettings)
@@ -91,6 +93,9 @@ class Settings(BuiltinSettings):
     tracker or a test client around the application.  Starlette's test client gets them in any case."""
 
     def __attrs_post_init__(self) -> None:
+        require(no_tables(self))
+        for name, value in _read_tables(self).items():
+            object.__setattr__(self, name, value)  # frozen for everybody else
         require(unnameable(self) or violations(type(self), values_of(self)))
 
     @classmethod
@@ -142,6 +147,26 @@ class Settings(BuiltinSettings):
     def _of(cls, reading: SettingsReading) -> Settings:
         require(reading.problems)
         return assembled(reading)
+
+
+def _read_tables(settings: Settings) -> Mapping[str, Any]:
+    """The fields of *settings* that hold mappings in the place of tables, with the tables.
+
+    Raises:
+        ConfigError: A name or a value is wrong.
+    """
+    written = mappings_in(settings)
+    if not written:
+        return written
+    reading = read_mapping(type(settings), {"preset": settings.preset, **written})
+    require(reading.problems)
+    made = assembled(reading)
+    return {name: _joined(getattr(settings, name), getattr(made, name)) for name in written}
+
+
+def _joined(given: Any, made: Any) -> Any:
+    """The table that was *made*, or those of a family beside the others that were *given*."""
+    return _read_only({**given, **made}) if isinstance(made, Mapping) else made
 
 
 def assembled(reading: SettingsReading) -> Settings:

@@ -130,8 +130,8 @@ def family_of(manifest: Manifest[S]) -> Mapping[str, S]:
 
 
 def _read_only(members: Mapping[str, S]) -> Mapping[str, S]:
-    """*members* as they are now."""
-    return MappingProxyType(dict(members))
+    """*members* as they are now; what is no mapping is left for the tree of settings to refuse."""
+    return MappingProxyType(dict(members)) if isinstance(members, Mapping) else members
 
 
 def manifests_in(tree: type) -> Iterator[tuple[str, Manifest[Any]]]:
