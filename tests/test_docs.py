@@ -255,6 +255,19 @@ COMPARISON = tomllib.loads((DOCS / "explanation" / "comparison.toml").read_text(
 IN_README = ("kiro_gateway", "kiro_rs", "cliproxy", "litellm", "bifrost")
 
 
+def test_the_page_on_dependencies_names_what_asgiref_is_for() -> None:
+    """Every name that the package or an example imports from it is in its row."""
+    [row] = re.findall(
+        r"^``asgiref``.*?(?=^(?:``|==))", (DOCS / "design" / "dependencies.rst").read_text(), re.M | re.S
+    )
+    sources = [*(ROOT / "kiro_asgi").rglob("*.py"), *(DOCS / "examples").rglob("*.py")]
+    imports = [re.findall(r"^from asgiref\S* import (.+)$", file.read_text("utf-8"), re.M) for file in sources]
+    names = {name.strip() for lines in imports for line in lines for name in line.split(",")}
+
+    assert names
+    assert {name for name in names if f"``{name}``" not in row} == set()
+
+
 def test_the_comparison_is_whole() -> None:
     """Each gateway has an answer to everything, and what is claimed for ours is shown by something that exists."""
     features = COMPARISON["features"]

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.scheduling import Offload
-from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch
+from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch, checked
 from kiro_asgi.config import RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
@@ -200,11 +200,11 @@ def new_providers(
         context_windows: Tokens that models can read and write, by upstream and model, where that is known already.
 
     Raises:
-        ConfigError: There is none, or one that cannot be used.
+        ConfigError: There is none, or one that cannot be used, or such a tool.
     """
     shared = None if store is None else shared_renewals(store)
     making = _ProviderFactory(
-        settings, clocks, tuple(server_tools), settings.retry, shared, transports, context_windows
+        settings, clocks, checked(server_tools), settings.retry, shared, transports, context_windows
     )
     return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in set_up(settings)})
 

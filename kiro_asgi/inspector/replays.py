@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
@@ -214,7 +215,7 @@ def _member_words(value: Any) -> str:
     if not attrs.has(type(value)):
         return str(value)[:_LABEL] if isinstance(value, str | int | float) else ""
     words: list[str] = []
-    for each in attrs.fields(type(value)):
+    for each in filter(attrgetter("repr"), attrs.fields(type(value))):
         part = getattr(value, each.name)
         if isinstance(part, Enum):
             words.append(str(part.value))

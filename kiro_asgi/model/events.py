@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
 
 from attrs import field, frozen
 
@@ -65,6 +65,17 @@ __all__ = [
     "Usage",
     "UsageSource",
 ]
+
+
+T = TypeVar("T")
+
+
+def _type(name: T) -> T:
+    """The name of a kind of event, which it keeps as plain data (`attrs.asdict`, cattrs): cattrs finds its class by it.
+
+    It is no part of the value, so it is neither compared nor shown.
+    """
+    return field(default=name, kw_only=True, eq=False, repr=False)
 
 
 class BlockKind(Enum):
@@ -181,6 +192,7 @@ class ServerCall:
     """E.g. ``web_search``."""
 
     input: Mapping[str, Any] = field(factory=dict)
+    event_type: Literal["server_call"] = _type("server_call")
 
 
 @frozen
@@ -189,6 +201,7 @@ class ServerResult:
 
     call: ServerCall
     output: ToolOutput
+    event_type: Literal["server_result"] = _type("server_result")
 
 
 @frozen
@@ -196,6 +209,7 @@ class TextDelta:
     """Some answer text."""
 
     text: str
+    event_type: Literal["text_delta"] = _type("text_delta")
 
 
 @frozen
@@ -203,6 +217,7 @@ class RefusalDelta:
     """Some text by which the model declines to answer, where the service marks it as such."""
 
     text: str
+    event_type: Literal["refusal_delta"] = _type("refusal_delta")
 
 
 @frozen
@@ -229,12 +244,15 @@ class Citation:
     location: Mapping[str, Any] = field(factory=dict)
     """The whole citation in the form of the Messages API; empty where it comes from a service with another API."""
 
+    event_type: Literal["citation"] = _type("citation")
+
 
 @frozen
 class ThinkingDelta:
     """Some thinking text."""
 
     text: str
+    event_type: Literal["thinking_delta"] = _type("thinking_delta")
 
 
 @frozen
@@ -242,6 +260,7 @@ class SignatureDelta:
     """The seal over the thinking before it; whole, never a fragment."""
 
     signature: str
+    event_type: Literal["signature_delta"] = _type("signature_delta")
 
 
 @frozen
@@ -250,6 +269,8 @@ class ToolInputDelta:
 
     json: str
     """JSON text; the pieces of one call join to one JSON object."""
+
+    event_type: Literal["tool_input_delta"] = _type("tool_input_delta")
 
 
 # Increments that framing consumes.
@@ -263,6 +284,8 @@ class TextBreak:
     """``commentary`` or ``final_answer``, where a message ends with the block and the service names its phase; empty
     where the next text continues this one."""
 
+    event_type: Literal["text_break"] = _type("text_break")
+
 
 @frozen
 class RedactedThinking:
@@ -270,6 +293,8 @@ class RedactedThinking:
 
     data: str
     """Base64, opaque."""
+
+    event_type: Literal["redacted_thinking"] = _type("redacted_thinking")
 
 
 @frozen
@@ -286,6 +311,8 @@ class ToolCallFragment:
     stop: bool = False
     """Whether the arguments are complete with this fragment."""
 
+    event_type: Literal["tool_call_fragment"] = _type("tool_call_fragment")
+
 
 @frozen
 class ToolCallStart:
@@ -293,6 +320,7 @@ class ToolCallStart:
 
     call_id: str
     name: str
+    event_type: Literal["tool_call_start"] = _type("tool_call_start")
 
 
 @frozen
@@ -300,6 +328,7 @@ class ToolCallEnd:
     """The tool call's arguments are complete and valid."""
 
     call_id: str
+    event_type: Literal["tool_call_end"] = _type("tool_call_end")
 
 
 @frozen
@@ -323,6 +352,7 @@ class ToolCallCut:
     """A tool call ended before its arguments did; it is reported, never delivered."""
 
     info: TruncationInfo
+    event_type: Literal["tool_call_cut"] = _type("tool_call_cut")
 
 
 @frozen
@@ -346,6 +376,7 @@ class ToolCallMalformed:
     """A tool call came to its end and cannot be read; it is reported, never delivered."""
 
     info: MalformedCall
+    event_type: Literal["tool_call_malformed"] = _type("tool_call_malformed")
 
 
 @frozen
@@ -355,6 +386,8 @@ class Stop:
     reason: StopReason
     sequence: str | None = None
     """The stop sequence that was met, for ``STOP_SEQUENCE``."""
+
+    event_type: Literal["stop"] = _type("stop")
 
 
 @frozen
@@ -368,6 +401,7 @@ class TokenUsage:
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     thinking_tokens: int | None = None
+    event_type: Literal["token_usage"] = _type("token_usage")
 
 
 @frozen
@@ -377,6 +411,8 @@ class ContextUsage:
     percentage: float
     """0 to 100."""
 
+    event_type: Literal["context_usage"] = _type("context_usage")
+
 
 @frozen
 class Metering:
@@ -384,6 +420,7 @@ class Metering:
 
     amount: float
     unit: str = ""
+    event_type: Literal["metering"] = _type("metering")
 
 
 @frozen
@@ -391,6 +428,7 @@ class FollowupPrompt:
     """A question the service proposes to ask next; never shown as answer text."""
 
     value: Any
+    event_type: Literal["followup_prompt"] = _type("followup_prompt")
 
 
 @frozen
@@ -398,6 +436,7 @@ class Appendix:
     """Text that is put after the answer, in a block of its own; the model has not written it."""
 
     text: str
+    event_type: Literal["appendix"] = _type("appendix")
 
 
 @frozen
@@ -408,12 +447,15 @@ class Grounding:
     hits: tuple[SearchHit, ...] = ()
     """The pages, in the order of their numbers; a title or an address may be missing."""
 
+    event_type: Literal["grounding"] = _type("grounding")
+
 
 @frozen
 class CodeReferences:
     """Licensed sources that the answer resembles."""
 
     references: tuple[dict[str, Any], ...]
+    event_type: Literal["code_references"] = _type("code_references")
 
 
 @frozen
@@ -421,6 +463,7 @@ class ConversationId:
     """The service's id for this conversation."""
 
     value: str
+    event_type: Literal["conversation_id"] = _type("conversation_id")
 
 
 @frozen
@@ -428,6 +471,7 @@ class ModelName:
     """The model that really answers, where the service chooses one."""
 
     value: str
+    event_type: Literal["model_name"] = _type("model_name")
 
 
 @frozen
@@ -438,6 +482,7 @@ class Notice:
     """Stable word, e.g. ``event.undecodable``."""
 
     detail: str = ""
+    event_type: Literal["notice"] = _type("notice")
 
 
 @frozen
@@ -464,6 +509,7 @@ class Usage:
     thinking_source: UsageSource = UsageSource.ESTIMATE
     output_estimate: int = field(default=0, eq=False)
     """Answer tokens by our own estimate, uncalibrated, whatever *output_tokens* comes from; not compared."""
+    event_type: Literal["usage"] = _type("usage")
 
     @property
     def prompt_tokens(self) -> int:
@@ -513,6 +559,8 @@ class MessageStart:
     usage: Usage = field(factory=Usage)
     """Facts that are known before the answer: the estimated size of the prompt."""
 
+    event_type: Literal["message_start"] = _type("message_start")
+
 
 @frozen
 class BlockStart:
@@ -537,6 +585,8 @@ class BlockStart:
     continues: bool = False
     """Whether the text goes on from the text block before, which ended for its citations only."""
 
+    event_type: Literal["block_start"] = _type("block_start")
+
 
 @frozen
 class BlockEnd:
@@ -545,6 +595,8 @@ class BlockEnd:
     index: int
     phase: str = ""
     """Of a text, as of `TextBreak`."""
+
+    event_type: Literal["block_end"] = _type("block_end")
 
 
 @frozen
@@ -565,6 +617,8 @@ class MessageEnd:
 
     malformed: tuple[MalformedCall, ...] = ()
     """Tool calls that could not be read and were therefore left out."""
+
+    event_type: Literal["message_end"] = _type("message_end")
 
 
 Event = (

@@ -65,6 +65,25 @@ class Frame:
 
     payload: bytes
 
+    @property
+    def message_type(self) -> str:
+        """``event``, ``exception`` or ``error``; an event where no header says it."""
+        return self._text(":message-type", "event")
+
+    @property
+    def event_type(self) -> str:
+        """The kind of event; ``unknown`` where no header says it."""
+        return self._text(":event-type", "unknown")
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the payload; JSON's where no header says it."""
+        return self._text(":content-type", "application/json")
+
+    def _text(self, name: str, otherwise: str) -> str:
+        value = self.headers.get(name)
+        return value if type(value) is str and value else otherwise
+
 
 Writer = Callable[[Any], bytes]
 """From a value to its type byte and encoding."""

@@ -113,6 +113,33 @@ async def test_an_estimator_and_tools_are_handed_over(sim: Simulator) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lacking", "words"),
+    [
+        ({"kind": ""}, "kind must be a word"),
+        ({"kind": None}, "kind must be a word"),
+        ({"kind": 5}, "kind must be a word"),
+        ({"names": None}, "names must be a collection of names"),
+        ({"names": "measure"}, "names must be a collection of names"),
+        ({"names": (5,)}, "names must be a collection of names"),
+        ({"call": None}, "there must be a method: async def call("),
+    ],
+)
+def test_a_tool_that_cannot_be_run_is_refused(sim: Simulator, lacking: Any, words: str) -> None:
+    """When the app is made, by its place: a call of it would go to the client, or end the answer."""
+    broken = type("Broken", (Measure,), lacking)()
+    with pytest.raises(ConfigError) as caught:
+        create_app(written(sim), server_tools=[Measure(), broken])
+
+    assert caught.value.message.startswith(f"server_tools[1], Broken: {words}")
+
+
+def test_a_tool_without_a_kind_is_refused(sim: Simulator) -> None:
+    """As one with an empty one."""
+    with pytest.raises(ConfigError, match=r"server_tools\[0\], object: kind must be a word"):
+        create_app(written(sim), server_tools=[object()])
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (

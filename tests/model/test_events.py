@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import get_args
 
 import pytest
-from attrs import fields, has
+from attrs import asdict, fields, has
 from attrs.exceptions import FrozenInstanceError
 from cattrs import Converter
 from hypothesis import given
@@ -109,6 +111,20 @@ def test_an_event_goes_through_plain_data_and_back(event):
     converter = Converter()
 
     assert converter.structure(converter.unstructure(event), type(event)) == event
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=repr)
+def test_an_event_tells_what_it_is(event):
+    """F142: by the name of its class, as an object and as plain data, whichever way it becomes that, and cattrs finds
+    the class by it."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).lower()
+    converter = Converter()
+    data = converter.unstructure(event)
+
+    assert (event.event_type, asdict(event)["event_type"], data["event_type"]) == (name, name, name)
+    assert json.loads(json.dumps(data))["event_type"] == name
+    unions = [union for union in (events.Delta, events.Event) if type(event) in get_args(union)]
+    assert [converter.structure(data, union) for union in unions] == [event] * len(unions)
 
 
 @pytest.mark.parametrize("event", SAMPLES, ids=repr)

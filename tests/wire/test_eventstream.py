@@ -271,3 +271,26 @@ def test_a_buffer_at_a_time() -> None:
     """F102, F456: the functional form gives the complete frames and the bytes that remain."""
     assert ([Frame({}, b""), Frame({}, b"")], TEXT[:50]) == decode_buffer(EMPTY + EMPTY + TEXT[:50])
     assert decode_buffer(b"") == ([], b"")
+
+
+DEFAULTS = ("unknown", "application/json", "event")
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        pytest.param({}, DEFAULTS, id="none"),
+        pytest.param({":event-type": "", ":content-type": "", ":message-type": ""}, DEFAULTS, id="empty"),
+        pytest.param({":event-type": b"x", ":content-type": True, ":message-type": False}, DEFAULTS, id="no-texts"),
+        pytest.param(
+            {":event-type": "a", ":content-type": "text/plain", ":message-type": "error"},
+            ("a", "text/plain", "error"),
+            id="said",
+        ),
+    ],
+)
+def test_what_a_frame_says_of_itself(headers, expected):
+    """F099: a frame whose headers do not say it is an event, of unknown type, in JSON."""
+    (frame,) = run(FrameDecoder(), [encode_frame(headers, b"{}")])
+
+    assert (frame.event_type, frame.content_type, frame.message_type) == expected

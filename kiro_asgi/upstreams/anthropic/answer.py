@@ -108,7 +108,7 @@ class Ending:
     """Whether the message has ended."""
 
     _stop: Stop | None = field(init=False, default=None)
-    _counts: dict[str, int] = field(init=False, factory=dict)
+    _counts: dict[str, Any] = field(init=False, factory=dict)
 
     def count(self, usage: Any) -> None:
         """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before"."""

@@ -238,7 +238,7 @@ class ConverseEvents:
 
     def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         usage = object_of(value.get("usage"))
-        counts = {ours: count_of(usage, theirs) for ours, theirs in _COUNTS}
+        counts: dict[str, Any] = {ours: count_of(usage, theirs) for ours, theirs in _COUNTS}
         if any(counts.values()):
             self._usage = TokenUsage(**counts)
         return ()
@@ -301,8 +301,8 @@ class Frames:
     def feed(self, items: Iterable[Frame], /) -> Iterator[Delta]:
         """The deltas of the frames."""
         for frame in items:
-            name, kind = _header(frame, ":event-type"), _header(frame, ":message-type")
-            if kind in ("exception", "error") or is_exception(name):
+            name = _header(frame, ":event-type")
+            if frame.message_type in ("exception", "error") or is_exception(name):
                 raise _exception(frame, name)
             try:
                 value = loads(frame.payload) if frame.payload else {}
