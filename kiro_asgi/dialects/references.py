@@ -22,7 +22,7 @@ _CONVERSATION: Final = "no conversation is held for this API; send all of its me
 _CACHE: Final = "nothing is cached here; send the contents themselves"
 _CONTINUED: Final = "no answer is held here to go on with; send the conversation, with what there is of the answer"
 
-_REFERENCES: Final[Mapping[str, str]] = MappingProxyType(
+REFERENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "thread": _CONVERSATION,
         "previous_message_id": _CONVERSATION,
@@ -45,7 +45,7 @@ _CODES: Final[Mapping[str, str]] = MappingProxyType({"thread": "thread_unsupport
 
 def references_in(document: Mapping[str, Any], supplied: Collection[str] = ()) -> Iterator[str]:
     """Fields of *document* that refer to something, but for those of *supplied*, whose rest is here."""
-    return (name for name in _REFERENCES if name not in supplied and _refers(document.get(name)))
+    return (name for name in REFERENCES if name not in supplied and _refers(document.get(name)))
 
 
 def refuse_references(document: Any, supplied: Collection[str] = ()) -> None:
@@ -65,6 +65,6 @@ def _refers(value: Any) -> bool:
 
 
 def _refusal(name: str) -> RequestError:
-    error = unsupported(name, _REFERENCES[name])
+    error = unsupported(name, REFERENCES[name])
     error.code = _CODES.get(name, error.code)
     return error
