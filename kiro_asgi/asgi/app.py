@@ -503,6 +503,10 @@ class App:
         listing = await self._exchanges.models.listing(argument, self._auth.permit(call.principal))
         await call.respond(200, render_model(listing), [JSON])
 
+    async def _greeting(self, call: Call, argument: str) -> None:
+        """Say that somebody is here."""
+        await self._answer_probe(call, 200, b"")
+
     async def _health(self, call: Call, argument: str) -> None:
         await self._answer_probe(call, 200, _ALIVE)
 

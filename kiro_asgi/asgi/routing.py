@@ -16,11 +16,22 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWeb
 
 Name = TypeVar("Name", bytes, str)
 
+GREETINGS: Final = (
+    Endpoint("HEAD", "/", "greeting"),
+    Endpoint("HEAD", "/api/hello", "greeting"),
+)
+"""Paths where Claude Code looks whether anybody is there, before its first request.
+
+They are no more than that: every other method finds nothing there, and of an application that is composed with ours
+they stay its own.
+"""
+
 PROBES: Final = (
     Endpoint("GET", "/health", "health"),
     Endpoint("HEAD", "/health", "health"),
     Endpoint("GET", "/ready", "ready"),
     Endpoint("HEAD", "/ready", "ready"),
+    *GREETINGS,
 )
 """Paths that need no key, and that observers do not see."""
 
@@ -147,7 +158,8 @@ class Routes:
                 self._add(endpoint)
                 self._owners[endpoint] = api
         for endpoint in GATEWAY:
-            self._add(endpoint)
+            if endpoint not in GREETINGS:
+                self._add(endpoint)
 
     def _add(self, endpoint: Endpoint) -> None:
         method, path = endpoint.method, endpoint.path
@@ -166,7 +178,7 @@ class Routes:
             NoWebSocket: The path exists, for HTTP only.
         """
         for path in local_paths(scope):
-            found = self._lookup(path)
+            found = self._lookup(path) or _greeted(scope, path)
             if not found:
                 continue
             if scope["method"] not in found:
@@ -191,7 +203,7 @@ class Routes:
 
     def is_probe(self, scope: Scope) -> bool:
         """Whether the request is a probe: a balancer or supervisor sends one every few seconds."""
-        found = (self._lookup(path).get(scope["method"]) for path in local_paths(scope))
+        found = ((self._lookup(path) or _greeted(scope, path)).get(scope["method"]) for path in local_paths(scope))
         return any(match is not None and match.endpoint in PROBES for match in found)
 
     def methods(self, scope: Scope) -> tuple[str, ...]:
@@ -270,6 +282,13 @@ class Routes:
             if name := template.find(path):
                 return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}
+
+
+def _greeted(scope: Scope, path: str) -> Mapping[str, RouteMatch]:
+    """Method to match, where the request is one of `GREETINGS`."""
+    if scope["method"] != "HEAD":
+        return {}
+    return {it.method: RouteMatch(it) for it in GREETINGS if it.path.rstrip("/") == path.rstrip("/")}
 
 
 def _methods(found: Iterable[str]) -> Iterator[str]:
