@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from math import ceil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import ceil, floor, inf
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field
 
 from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool, as_list, as_map
 from kiro_asgi.simulator.models import MODELS
@@ -40,8 +41,15 @@ from kiro_asgi.simulator.scripts import (
 HUGE: Final = 1e15
 """Bounds beyond this are ignored."""
 
-MAX_ITEMS: Final = 20
+MAX_ITEMS: Final = 100
 MAX_LENGTH: Final = 10_000
+MAX_SIZE: Final = 200_000
+"""Values and characters of all of it; whatever comes then is the emptiest of its type.  A schema may ask for itself
+several times, and so for more than a machine holds."""
+
+MAX_BRANCHES: Final = 32
+"""References and alternatives that are followed, one after the other, for one value."""
+
 MAX_DEPTH: Final = 6
 """Deeper schemas get the emptiest value of their type, which ends recursion through ``$ref``."""
 
@@ -80,7 +88,7 @@ QUOTED: Final = re.compile(r"[\"“`']([^\"”`']{1,200})[\"”`'](?!\w)")
 NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 
 
-@frozen
+@define
 class _Maker:
     text: str
     root: Mapping[str, Any]
@@ -88,10 +96,14 @@ class _Maker:
     """Whether optional properties are filled too."""
 
     numbers: list[float] = field(factory=list)
+    size: int = 0
+    """Values and characters so far."""
 
     def make(self, schema: Any, name: str, depth: int) -> Any:
+        self.size += 1
+        depth = depth if self.size < MAX_SIZE else max(depth, 2 * MAX_DEPTH + 1)
         if not isinstance(schema, Mapping):
-            return self.text or "anything"
+            return self._counted(self.text or "anything")
         schema = self._resolved(schema, depth)
         if "const" in schema:
             return schema["const"]
@@ -102,7 +114,7 @@ class _Maker:
         return MAKERS[_kind(schema)](self, schema, name, depth)
 
     def _resolved(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
-        for _ in range(MAX_DEPTH):
+        for _ in range(MAX_BRANCHES):
             if isinstance(reference := schema.get("$ref"), str):
                 schema = _look_up(self.root, reference)
             elif branches := _sequence(schema.get("anyOf")) or _sequence(schema.get("oneOf")):
@@ -134,8 +146,13 @@ class _Maker:
 
     def string(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         value = FORMATS.get(str(schema.get("format"))) or self._word(name)
-        value = value.ljust(int(min(_bound(schema, "minLength", 0), MAX_LENGTH)), ".")
-        return value[: int(_bound(schema, "maxLength", MAX_LENGTH))]
+        most = MAX_LENGTH if self.size < MAX_SIZE else 0
+        value = value.ljust(int(min(_bound(schema, "minLength", 0), most)), ".")
+        return self._counted(value[: int(_bound(schema, "maxLength", MAX_LENGTH))])
+
+    def _counted(self, value: str) -> str:
+        self.size += len(value)
+        return value
 
     def _word(self, name: str) -> str:
         for names, pattern, fallback in FINDERS:
@@ -146,15 +163,24 @@ class _Maker:
         return quoted[1] if quoted else self.text[:200] or "example"
 
     def number(self, schema: Mapping[str, Any], name: str, depth: int) -> float:
-        value = self.numbers.pop(0) if self.numbers else 1
-        low = max(_bound(schema, "minimum", value), _bound(schema, "exclusiveMinimum", value - 1) + 1)
-        value = max(value, low)
-        high = min(_bound(schema, "maximum", value), _bound(schema, "exclusiveMaximum", value + 1) - 1)
-        step = _bound(schema, "multipleOf", 0)
-        return ceil(min(value, high) / step) * step if step > 0 else min(value, high)
+        return next(filter(partial(_is_within, schema), self._candidates(schema)), 1)
 
     def integer(self, schema: Mapping[str, Any], name: str, depth: int) -> int:
-        return ceil(self.number(schema, name, depth))
+        whole = (int(value) for value in self._candidates(schema) if value == int(value))
+        return next(filter(partial(_is_within, schema), whole), 1)
+
+    def _candidates(self, schema: Mapping[str, Any]) -> Iterator[float]:
+        """Numbers of which one fits, where any does: one of the text, those at the bounds, and one between them."""
+        value = self.numbers.pop(0) if self.numbers else 1
+        low = max(_bound(schema, "minimum", -HUGE), _bound(schema, "exclusiveMinimum", -HUGE))
+        high = min(_bound(schema, "maximum", HUGE), _bound(schema, "exclusiveMaximum", HUGE))
+        step = _bound(schema, "multipleOf", 0)
+        if step > 0:
+            nearest = ceil(min(max(value, low), high) / step)
+            yield from (times * step for times in (nearest, nearest - 1, nearest + 1))
+        else:
+            yield from (value, ceil(value), ceil(low), ceil(low) + 1, floor(high), floor(high) - 1, low, high)
+            yield (low + high) / 2
 
     def boolean(self, schema: Mapping[str, Any], name: str, depth: int) -> bool:
         return True
@@ -185,6 +211,14 @@ def _sequence(value: Any) -> Sequence[Any]:
 def _bound(schema: Mapping[str, Any], word: str, default: float) -> float:
     value = schema.get(word)
     return value if isinstance(value, int | float) and abs(value) < HUGE else default
+
+
+def _is_within(schema: Mapping[str, Any], value: float) -> bool:
+    """Whether a number keeps the bounds of *schema*."""
+    least, most = _bound(schema, "minimum", -inf), _bound(schema, "maximum", inf)
+    return least <= value <= most and (
+        _bound(schema, "exclusiveMinimum", -inf) < value < _bound(schema, "exclusiveMaximum", inf)
+    )
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -301,14 +335,14 @@ def _quoted_results(conversation: KiroConversation) -> tuple[Event, ...] | None:
 
 
 def _demanded_json(conversation: KiroConversation) -> tuple[Event, ...] | None:
-    for place in (conversation.content, conversation.instructions):
-        if JSON_WANTED.search(place):
-            schema = next((found for found in _objects(place) if _looks_like_schema(found)), None)
-            value = (
-                {"answer": conversation.user_text[:200]} if schema is None else _fitting(schema, conversation.user_text)
-            )
-            return _text(conversation, json.dumps(value, ensure_ascii=False))
-    return None
+    places = conversation.content, conversation.instructions
+    if not any(map(JSON_WANTED.search, places)):
+        return None
+    # The wish may be the user's, and the schema stand in the instructions, or the other way round.
+    schemas = (found for place in places for found in _objects(place) if _looks_like_schema(found))
+    schema, said = next(schemas, None), conversation.user_text
+    value = {"answer": said[:200]} if schema is None else _fitting(schema, said)
+    return _text(conversation, json.dumps(value, ensure_ascii=False))
 
 
 def _fitting(schema: Mapping[str, Any], text: str) -> Any:
