@@ -31,7 +31,7 @@ from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.protocol import Disconnected, Scope, Stalled, header_values
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
-from kiro_asgi.asgi.reports import localized, log_body, log_notes, notices_in
+from kiro_asgi.asgi.reports import UNKNOWN, localized, log_body, log_notes, notices_in
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
     InternalError,
@@ -344,7 +344,7 @@ class Attempts:
         _log.warning("attempt %d failed, " + message, self._number, *arguments, extra=extra)
 
 
-_EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
+_EXPECTED: Final = frozenset({UNKNOWN, CORRECTED})
 """No warning for these: services add kinds of events at any time, and corrected names have lines of their own."""
 
 
@@ -494,7 +494,7 @@ class Relay:
     def _report(self) -> None:
         """Log what was skipped in the answer: codes only, since details may quote it.
 
-        Names of tools are no secret: those that were corrected are named.
+        Names of tools are no secret: those that were corrected are named.  Nor are those of unknown events.
         """
         reading = self._attempts.reading
         end = None if reading is None else reading.end
@@ -506,5 +506,8 @@ class Relay:
         codes = notices_in(end)
         if end.stop_reason is StopReason.PAUSED:
             codes["turn.paused"] += 1
-        if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in _EXPECTED):
+        expected = [code for code in codes if code.partition(":")[0] in _EXPECTED]
+        if unknown := ", ".join(code for code in expected if code.startswith(UNKNOWN)):
+            _log.info("answer complete, with %s", unknown, extra={"request_id": self._call.request_id})
+        if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in expected):
             self._warn("answer complete, but: %s", unexpected)

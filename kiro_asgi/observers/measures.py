@@ -4,7 +4,8 @@ Names of metrics and labels stand in this module and nowhere else.  ``gen_ai.cli
 service, an attempt at a time; ``gen_ai.server`` is what the gateway's client sees; ``kiro_asgi`` is our own.
 
 Every label is a closed set, so no text that a client can invent is a label: a model counts by its name only where its
-upstream lists it, a path by its template.
+upstream lists it, a path by its template.  Names of events that a service sends and nobody knows are labels, too, up to
+`kiro_asgi.limits.NAMED_NOTICES`.
 
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/ (version 1.41)
 """
@@ -18,6 +19,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.limits import NAMED_NOTICES
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Outcome, PlanFacts
 
@@ -280,6 +282,18 @@ class Measuring(ByteObserver):
     def add(self, measure: Measure, value: float, labels: Labels) -> None:
         """Take one value; *labels* are those of *measure*."""
 
+    _named: set[str] = field(init=False, factory=set, repr=False)
+    """Notices with a name of the service's in them, as labels so far."""
+
+    def _notice_label(self, code: str) -> str:
+        """*code*, without the name in it where so many were counted that a service could be inventing them."""
+        kind, _, name = code.partition(":")
+        if name and code not in self._named:
+            if len(self._named) >= NAMED_NOTICES:
+                return kind
+            self._named.add(code)
+        return code
+
     def began(self, call: CallFacts) -> None:
         """Count the call as active."""
         self.waits[call.request_id] = Waits()
@@ -334,7 +348,7 @@ class Measuring(ByteObserver):
         for rule in sorted(set(plan.rules)):
             self.add(RULES, 1, {**of, RULE: rule})
         for code, times in end.notices.items():
-            self.add(NOTICES, times, {**of, NOTICE: code})
+            self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
         usage = end.usage
         if usage is None:
             return

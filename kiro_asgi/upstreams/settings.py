@@ -117,6 +117,11 @@ Adapt = Callable[[Prompt, str, ModelCard], Prompt]
 """A prompt, the name by which the model was asked for, and the model, to the prompt as the name means it."""
 
 
+def _never(model: ModelCard) -> bool:
+    """No model: the time to the first event has room for thinking anyway."""
+    return False
+
+
 @frozen(kw_only=True)
 class AnswerOptions:
     """How an upstream's answers are waited for and read."""
@@ -126,6 +131,9 @@ class AnswerOptions:
 
     thinking_first_event_timeout: float
     """The same where the client asked for thinking."""
+
+    thinks_unasked: Callable[[ModelCard], bool] = _never
+    """Whether a model may think without being asked to, so that the longer time holds for it, too."""
 
     thinking_tags: tuple[str, ...] = ()
     """Names of tags that hold thinking, where it was asked for."""

@@ -86,7 +86,8 @@ class KiroSettings:
     prompt."""
 
     thinking_first_token_timeout: float = setting(90.0, Bounds(MOMENT, DAY))
-    """The same at least, where the client asked for thinking."""
+    """The same at least, where the client asked for thinking, or the model may think without being asked: all but
+    Claude up to 4.6, and Qwen3 Coder."""
 
     models_ttl: float = setting(3600.0, Bounds(0, 30 * DAY))
     """Seconds that a fetched model list is believed.  It is asked for in the background while requests go on as the

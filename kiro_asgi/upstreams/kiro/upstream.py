@@ -293,6 +293,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
         answer_options=AnswerOptions(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
+            thinks_unasked=models.thinks_unasked,
             thinking_tags=settings.thinking_tags if settings.fake_reasoning_enabled else (),
             thinking_scan=settings.thinking_scan,
             thinking_handling=settings.fake_reasoning_handling,
