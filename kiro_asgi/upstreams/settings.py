@@ -8,6 +8,7 @@ from typing import Protocol, Self
 from attrs import evolve, frozen
 
 from kiro_asgi._version import __version__
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Prompt
@@ -176,6 +177,16 @@ class Quota(Protocol):
         ...
 
 
+class Hosts(Protocol):
+    """Which of a service's hosts a credential is sent to, where it has several."""
+
+    def elsewhere(self, credential: Credential, request: UpstreamRequest, error: KiroAsgiError) -> Credential | None:
+        """*credential* for other hosts, where *error*, the end of *request*, says that it and the host do not belong
+        together; ``None`` where it says something else, or there are no others.  Must not lead away from a judgement
+        about the account."""
+        ...
+
+
 def unchanged(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
     """*prompt*: the model's name means nothing but the model."""
     return prompt
@@ -203,3 +214,4 @@ class Setup:
 
     search: Search | None = None
     quota: Quota | None = None
+    hosts: Hosts | None = None

@@ -102,6 +102,9 @@ class CredentialState:
     _retry_at: float = field(init=False, default=-inf)
     _profile: str = field(init=False, default="")
     _profile_at: float = field(init=False, default=-inf)
+    _hosts: tuple[str, str] = field(init=False, default=("", ""))
+    """As of `kiro_asgi.upstreams.base.Credential`: apart from the credential, which another thread may be renewing."""
+
     _forced_at: float = field(init=False, default=-inf)
     _save_at: float = field(init=False, default=-inf)
     _own_cooldown: Cooldown = field(init=False)
@@ -139,7 +142,7 @@ class CredentialState:
             self._refresh_flight.start(partial(self._save, self._refresher))
         if self._credential is None or not self._is_valid():
             raise self._unavailable()
-        return self._credential
+        return self._at_hosts(self._credential)
 
     async def renew(self, refused: Credential) -> Credential | None:
         """Replace *refused* by a newer credential; ``None`` where a newer one is no remedy.
@@ -160,11 +163,20 @@ class CredentialState:
                         return None
                     self._forced_at = now
                     await self._refresh_flight.run(partial(self._refresh, refused.secret))
-        if self._secret != refused.secret:
-            return self._credential
+        if self._credential is not None and self._secret != refused.secret:
+            return self._at_hosts(self._credential)
         if self._failure is None:
             return None
         raise self._unavailable()
+
+    def _at_hosts(self, credential: Credential) -> Credential:
+        host, management_host = self._hosts
+        return evolve(credential, host=host, management_host=management_host) if any(self._hosts) else credential
+
+    def keep_hosts(self, used: Credential) -> None:
+        """Remember the hosts that have answered *used*, until others do: they hold for each later token, too."""
+        host, management_host = self._hosts
+        self._hosts = used.host or host, used.management_host or management_host
 
     @contextmanager
     def asking(self, model: str) -> Iterator[Callable[[], None]]:

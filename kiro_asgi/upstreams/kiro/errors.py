@@ -110,7 +110,7 @@ NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "Validation": (UpstreamRejected, "validation"),
         "Serialization": (UpstreamRejected, "validation"),
         "ResourceNotFound": (UpstreamRejected, "not_found"),
-        "UnknownOperation": (UpstreamRejected, "not_found"),
+        "UnknownOperation": (UpstreamRejected, "unknown_operation"),
         "Conflict": (UpstreamRejected, "conflict"),
         "ContentLengthExceeded": (ContextTooLong, "context_too_long"),
         "InternalServer": (UpstreamFault, "internal"),

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from attrs import evolve, frozen
 
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
-from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing, resembling
 from kiro_asgi.wire.json import object_of, text_of
 
@@ -184,22 +183,13 @@ def did_you_mean(name: str, cards: Iterable[ModelCard]) -> tuple[str, ...]:
 
 # The service's list.
 
+MODELS_A_PAGE: Final = 50
 
-def models_request(
-    endpoint: str,
-    profile_arn: str,
-    headers: tuple[tuple[bytes, bytes], ...],
-    *,
-    origin: str = "AI_EDITOR",
-    page: str = "",
-) -> UpstreamRequest:
-    """Ask for the list of models; *page* is the ``nextToken`` of the answer before, *headers* are sent as they are."""
-    query = {"origin": origin, "maxResults": "50"}
-    if profile_arn:
-        query["profileArn"] = profile_arn
-    if page:
-        query["nextToken"] = page
-    return UpstreamRequest("GET", f"{endpoint}/ListAvailableModels?{urlencode(query)}", headers)
+
+def models_fields(profile_arn: str, origin: str, page: str) -> Mapping[str, str | int]:
+    """The parameters of a question for the list of models; *page* is the ``nextToken`` of the answer before."""
+    fields = {"origin": origin, "maxResults": MODELS_A_PAGE, "profileArn": profile_arn, "nextToken": page}
+    return {name: value for name, value in fields.items() if value}
 
 
 def parse_models(body: bytes) -> ModelPage:

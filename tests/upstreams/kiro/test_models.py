@@ -119,7 +119,8 @@ TOKEN = "kiro.access_token"
 
 def test_models_request() -> None:
     """A GET with the profile escaped, to the profile's region; an API key names no profile."""
-    request = KiroUpstream().models_request(credential(access_token="t", profile_arn=ARN), page="p/2")
+    old = KiroUpstream(settings=KiroSettings(hosts="amazonaws"))
+    request = old.models_request(credential(access_token="t", profile_arn=ARN), page="p/2")
     assert (request.method, request.url) == (
         "GET",
         "https://q.eu-central-1.amazonaws.com/ListAvailableModels?origin=AI_EDITOR&maxResults=50"

@@ -32,7 +32,8 @@ from kiro_asgi.net.requests import HttpResponse, ask_sign_in
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
-from kiro_asgi.upstreams.kiro import account
+from kiro_asgi.upstreams.kiro import hosts
+from kiro_asgi.upstreams.kiro.hosts import oidc_host, social_host
 from kiro_asgi.upstreams.kiro.signin import (
     BUILDER_ID,
     PROVIDERS,
@@ -50,10 +51,8 @@ from kiro_asgi.upstreams.kiro.signin import (
 from kiro_asgi.upstreams.kiro.tokens import (
     REACHED_BY,
     TokenUnreadable,
-    oidc_host,
     parse_token,
     render_token,
-    social_host,
 )
 
 
@@ -303,7 +302,7 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> SigningIn:
     endpoint = arguments.auth_endpoint or settings.kiro.auth_endpoint
     region = arguments.region or settings.kiro.auth_region or REGION
     problems["--auth-endpoint must be a URL"] = endpoint and not re.fullmatch(r"https?://[!-~]+", endpoint)
-    problems[f"{region!r} is not the name of a region"] = not account.REGION.fullmatch(region)
+    problems[f"{region!r} is not the name of a region"] = not hosts.REGION.fullmatch(region)
     if found := [problem for problem, there in problems.items() if there]:
         raise ConfigError("; ".join(found), code="sign_in.options")
     return SigningIn(
