@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.simulator.request import RecordedRequest
 
@@ -36,6 +36,9 @@ AMAZON: Final = "amazonaws"
 class SimulatedHost:
     """One host, as far as answers depend on it."""
 
+    name: str = ""
+    """A pattern, whose group is the region."""
+
     family: str = ""
     """``kiro.dev`` or ``amazonaws``; empty for a host of any other name."""
 
@@ -50,39 +53,36 @@ class SimulatedHost:
 
 
 HOSTS: Final = (
-    (
-        re.compile(r"runtime\.([a-z0-9-]+)\.kiro\.dev"),
+    SimulatedHost(
+        r"runtime\.([a-z0-9-]+)\.kiro\.dev",
         KIRO,
         frozenset((CHAT, TOOLS)),
         frozenset(("KiroRuntimeService", "AmazonCodeWhispererStreamingService")),
         frozenset(("/", "/mcp")),
     ),
-    (
-        re.compile(r"management\.([a-z0-9-]+)\.kiro\.dev"),
+    SimulatedHost(
+        r"management\.([a-z0-9-]+)\.kiro\.dev",
         KIRO,
         LISTS,
         frozenset(("KiroControlPlaneBearerService", "AmazonCodeWhispererService")),
         frozenset(("/", "/List-Available-Models", "/List-Available-Profiles", "/getUsageLimits")),
     ),
-    (
-        re.compile(r"q\.([a-z0-9-]+)\.amazonaws\.com"),
+    SimulatedHost(
+        r"q\.([a-z0-9-]+)\.amazonaws\.com",
         AMAZON,
-        frozenset((CHAT, TOOLS, *LISTS)),
-        frozenset(
+        targets=frozenset(
             ("AmazonCodeWhispererStreamingService", "AmazonQDeveloperStreamingService", "AmazonCodeWhispererService")
         ),
-        frozenset(),
     ),
 )
-"""Name, family, operations, targets and paths."""
 
 
 def host_of(request: RecordedRequest) -> SimulatedHost:
     """The host that *request* is for."""
     named = request.headers.get("host", "").partition(":")[0]
-    for pattern, family, operations, targets, paths in HOSTS:
-        if match := pattern.fullmatch(named):
-            return SimulatedHost(family, operations, targets, paths, match[1])
+    for host in HOSTS:
+        if match := re.fullmatch(host.name, named):
+            return evolve(host, region=match[1])
     return SimulatedHost()
 
 

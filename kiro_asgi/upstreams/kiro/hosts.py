@@ -149,12 +149,12 @@ class Address:
         data = dumps(dict(fields)) if body is None else body
         if self.style == "rpc":
             target = f"{operation.targets[self.family.name]}.{operation.name}".encode()
-            naming = ((b"content-type", b"application/x-amz-json-1.0"), (b"x-amz-target", target))
-            return UpstreamRequest("POST", f"{self.base}/", (*naming, *headers), data)
+            naming = ((b"content-type", b"application/x-amz-json-1.0"), (b"x-amz-target", target), *headers)
+            return UpstreamRequest("POST", f"{self.base}/", naming, data)
         if operation.method == "GET":
             return UpstreamRequest("GET", f"{self.base}{operation.path}?{urlencode(fields)}", headers)
-        naming = ((b"content-type", b"application/json"),)
-        return UpstreamRequest("POST", self.base + operation.path, (*naming, *headers), data)
+        typed = ((b"content-type", b"application/json"), *headers)
+        return UpstreamRequest("POST", self.base + operation.path, typed, data)
 
 
 @frozen
@@ -208,8 +208,9 @@ class KiroHosts:
         if not _is_misplaced(credential, asked.family, error):
             return None
         _, other = self.choices(asked.family.name)
-        change = {"host": other.name} if role == GENERATION else {"management_host": other.name}
-        return evolve(credential, **change)
+        if role == GENERATION:
+            return evolve(credential, host=other.name)
+        return evolve(credential, management_host=other.name)
 
     def candidates(self, credential: Credential) -> tuple[Credential, ...]:
         """*credential* for each family that may be asked, best first; itself alone where the operator chose."""

@@ -188,7 +188,8 @@ MODELS_A_PAGE: Final = 50
 
 def models_fields(profile_arn: str, origin: str, page: str) -> Mapping[str, str | int]:
     """The parameters of a question for the list of models; *page* is the ``nextToken`` of the answer before."""
-    fields = {"origin": origin, "maxResults": MODELS_A_PAGE, "profileArn": profile_arn, "nextToken": page}
+    fields: dict[str, str | int] = {"origin": origin, "maxResults": MODELS_A_PAGE}
+    fields |= {"profileArn": profile_arn, "nextToken": page}
     return {name: value for name, value in fields.items() if value}
 
 
