@@ -98,9 +98,6 @@ REMEMBERED_BYTES: Final = 1024
 NOTICES: Final = 32
 """Notices of one answer about oddities in it; further ones are left out."""
 
-NAMED_NOTICES: Final = 32
-"""Names of a service's unknown events that metrics count apart; of further ones the kind alone is counted."""
-
 REMEMBERED_NOTICES: Final = 1_000
 """Notices, references and cut calls that are kept of one answer, each; the first ones are."""
 

@@ -20,9 +20,10 @@ from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import Hosts
 from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
-from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, Hosts, unchanged
+from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
 
 UNCITED: Final = Rule(
     "citations.unavailable",

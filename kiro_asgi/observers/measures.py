@@ -5,7 +5,7 @@ service, an attempt at a time; ``gen_ai.server`` is what the gateway's client se
 
 Every label is a closed set, so no text that a client can invent is a label: a model counts by its name only where its
 upstream lists it, a path by its template.  Names of events that a service sends and nobody knows are labels, too, up to
-`kiro_asgi.limits.NAMED_NOTICES`.
+`NAMED_NOTICES`.
 
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/ (version 1.41)
 """
@@ -19,7 +19,6 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.limits import NAMED_NOTICES
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Outcome, PlanFacts
 
@@ -251,6 +250,9 @@ MEASURES: Final = (
 )
 """All of them, in the order of the documentation."""
 
+
+NAMED_NOTICES: Final = 32
+"""Names of a service's unknown events that are labels; of further ones the kind alone is counted."""
 
 _NOTICEABLE: Final = 0.001
 """Seconds of a send that count as waiting for the client: less is the server's own work."""

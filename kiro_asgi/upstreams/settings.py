@@ -8,12 +8,11 @@ from typing import Protocol, Self
 from attrs import evolve, frozen
 
 from kiro_asgi._version import __version__
-from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY, REGION, URL, Bounds, setting
-from kiro_asgi.upstreams.access import Keys, SignIns
+from kiro_asgi.upstreams.access import Hosts, Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 
 
@@ -174,16 +173,6 @@ class Quota(Protocol):
 
     def reset(self, body: bytes) -> float | None:
         """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not name it."""
-        ...
-
-
-class Hosts(Protocol):
-    """Which of a service's hosts a credential is sent to, where it has several."""
-
-    def elsewhere(self, credential: Credential, request: UpstreamRequest, error: KiroAsgiError) -> Credential | None:
-        """*credential* for other hosts, where *error*, the end of *request*, says that it and the host do not belong
-        together; ``None`` where it says something else, or there are no others.  Must not lead away from a judgement
-        about the account."""
         ...
 
 

@@ -10,10 +10,9 @@ from attrs import define, evolve, field
 from opentelemetry.semconv._incubating.attributes import error_attributes, gen_ai_attributes, http_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from kiro_asgi.limits import NAMED_NOTICES
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers import Outcome
-from kiro_asgi.observers.measures import MEASURES, MODEL, OTHER, Kind, Labels, Measure, Measuring
+from kiro_asgi.observers.measures import MEASURES, MODEL, NAMED_NOTICES, OTHER, Kind, Labels, Measure, Measuring
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN, USAGE, refused
 
 

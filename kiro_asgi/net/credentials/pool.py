@@ -24,9 +24,8 @@ from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.upstreams.access import Keys, Renewer, SignIns, TokenPlaces, Vendor
+from kiro_asgi.upstreams.access import Hosts, Keys, Renewer, SignIns, TokenPlaces, Vendor
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
-from kiro_asgi.upstreams.settings import Hosts
 
 _log = getLogger("kiro_asgi")
 
