@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind
-from kiro_asgi.upstreams.kiro.hosts import region_of
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 TOKEN_TYPES: Final[Mapping[CredentialKind, bytes]] = MappingProxyType(
@@ -47,11 +46,6 @@ def authorization(credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
     bearer = (b"authorization", b"Bearer " + credential.secret.encode("ascii"))
     token_type = TOKEN_TYPES.get(credential.kind)
     return (bearer,) if token_type is None else (bearer, (b"tokentype", token_type))
-
-
-def without_profile(credential: Credential) -> Credential:
-    """*credential* without its profile, in the region of that profile."""
-    return evolve(credential, profile_arn="", region=region_of(credential.profile_arn) or credential.region)
 
 
 def _header_text(secret: str, what: str) -> str:
@@ -124,7 +118,7 @@ class UsageLimits:
 def limits_fields(profile_arn: str, origin: str) -> Mapping[str, str]:
     """The parameters of a question for the limits.
 
-    Some enterprise accounts are refused with 400 if the profile is named; ask them again `without_profile`.
+    Some enterprise accounts are refused with 400 if the profile is named; ask them again without it.
     """
     fields = {"origin": origin, "resourceType": "AGENTIC_REQUEST"}
     return {**fields, "profileArn": profile_arn} if profile_arn else fields

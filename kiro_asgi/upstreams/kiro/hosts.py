@@ -159,7 +159,7 @@ class Address:
 
 @frozen
 class KiroHosts:
-    """The addresses by the settings; `kiro_asgi.upstreams.settings.Hosts`."""
+    """The addresses by the settings; a `kiro_asgi.upstreams.access.Hosts`."""
 
     settings: KiroSettings = field(factory=KiroSettings)
 
@@ -218,6 +218,15 @@ class KiroHosts:
             return (credential,)
         families = self.choices(self.generation(credential).family.name)
         return tuple(evolve(credential, host=family.name, management_host=family.name) for family in families)
+
+    def unnamed(self, credential: Credential) -> Credential:
+        """*credential* without its profile, for lists, in the region and at the host where it is asked with it."""
+        return evolve(
+            credential,
+            profile_arn="",
+            region=region_of(credential.profile_arn) or credential.region,
+            management_host=self.management(credential).family.name,
+        )
 
     def _role(self, credential: Credential, request: UpstreamRequest) -> str:
         parts = urlsplit(request.url)

@@ -36,7 +36,6 @@ from kiro_asgi.upstreams.kiro.account import (
     authorization,
     limits_fields,
     parse_reset,
-    without_profile,
 )
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, contract_options
@@ -316,9 +315,9 @@ class _Quota:
 
     @property
     def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:
-        limits = self._upstream.limits_request
+        limits, unnamed = self._upstream.limits_request, self._upstream.hosts.unnamed
         # some enterprise accounts must not name their profile here
-        return limits, lambda credential: limits(without_profile(credential))
+        return limits, lambda credential: limits(unnamed(credential))
 
     def reset(self, body: bytes) -> float | None:
         return parse_reset(body)

@@ -161,6 +161,16 @@ def test_what_says_that_a_host_is_the_wrong_one(credential: Credential, error: K
         assert {getattr(moved, mine), getattr(back, mine)} == set(FAMILIES)
 
 
+def test_an_organisation_is_asked_once_more_without_its_profile_at_the_same_host() -> None:
+    """Some accounts must not name it in questions for their usage; that does not make it another host's question."""
+    for credential in (IDC, evolve(IDC, management_host="amazonaws")):
+        first = asked(credential)["GetUsageLimits"]
+        again = asked(KiroHosts().unnamed(credential))["GetUsageLimits"]
+
+        assert urlsplit(again.url).netloc == urlsplit(first.url).netloc
+        assert "profileArn" not in again.url and b"profileArn" not in again.body
+
+
 def judgements() -> list[KiroAsgiError]:
     """Every refusal that the tables know, but for those that say that the host is the wrong one."""
     bodies: list[dict[str, str]] = [{"message": "x", "reason": reason} for reason in REASONS]

@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro import KiroSettings
-from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits, without_profile
+from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits
 from kiro_asgi.upstreams.kiro.hosts import GENERATION, REGIONS, region_of
 from kiro_asgi.upstreams.kiro.tokens import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
@@ -224,7 +224,7 @@ async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
         try:
             body = await questions.ask(upstream.limits_request(questions.credential))
         except UpstreamRejected:  # some enterprise accounts must not name their profile here
-            body = await questions.ask(upstream.limits_request(without_profile(questions.credential)))
+            body = await questions.ask(upstream.limits_request(upstream.hosts.unnamed(questions.credential)))
         return _left(parse_limits(body))
     except KiroAsgiError as error:
         found = failed("usage limits", error, ADVICE)
