@@ -235,7 +235,7 @@ async def test_what_was_found_survives_the_renewal_of_the_token(world):
     exchange = await ask("openai", "sim:text", stream=True).run(app)
 
     assert exchange.status == 200, exchange.content
-    assert set(world.asked()) == {Q}
+    assert (set(world.asked()), world.hosts.tried.count(RUNTIME)) == ({Q}, 1)
     assert world.sim.last_request.headers["authorization"] != f"Bearer {used}"
 
 
