@@ -1,13 +1,13 @@
 """The hosts that one simulator stands for, told apart by the ``Host`` header of a request.
 
-==============================  ==========================  =======================================================
-host                            operations                  refuses
-==============================  ==========================  =======================================================
-``runtime.<region>.kiro.dev``   chat, web search            what is no target, and with 400 what names no profile
-``management.<region>.kiro.dev``  models, profiles, usage   every other operation
-``q.<region>.amazonaws.com``    all of them                 targets of the other family
-any other                       all of them                 nothing
-==============================  ==========================  =======================================================
+================================  =======================  ======================================================
+host                              operations               refuses
+================================  =======================  ======================================================
+``runtime.<region>.kiro.dev``     chat, web search         what is no target, and with 400 what names no profile
+``management.<region>.kiro.dev``  models, profiles, usage  every other operation
+``q.<region>.amazonaws.com``      all of them              targets of the other family
+any other                         all of them              nothing
+================================  =======================  ======================================================
 
 A test has its connections to all of these names end at the simulator.  Which family takes whose token is said by
 `kiro_asgi.simulator.kiro.accounts.Accounts.hosts`.

@@ -5,12 +5,12 @@ families of hosts, an old one, where both are the same host, and a new one.  Whi
 written down: the old hosts have been announced to end, and go on answering; the new ones demand a profile, which some
 accounts have not.  So where a host says that a credential does not belong there, the other family is asked.
 
-==============  =============================  ===============================  ==========================
-family          answers                        lists                            form
-==============  =============================  ===============================  ==========================
-``kiro.dev``    ``runtime.<region>.kiro.dev``  ``management.<region>.kiro.dev`` ``POST /``, ``X-Amz-Target``
-``amazonaws``   ``q.<region>.amazonaws.com``   the same                         a path, or the same with targets
-==============  =============================  ===============================  ==========================
+=============  =============================  ================================  =================================
+family         answers                        lists                             form
+=============  =============================  ================================  =================================
+``kiro.dev``   ``runtime.<region>.kiro.dev``  ``management.<region>.kiro.dev``  ``POST /`` with ``X-Amz-Target``
+``amazonaws``  ``q.<region>.amazonaws.com``   the same                          a path, or the same with targets
+=============  =============================  ================================  =================================
 
 No other module of this upstream names a host.
 
