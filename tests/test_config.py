@@ -149,7 +149,7 @@ def test_the_environment_wins_over_the_file_and_the_exact_name_over_the_alias(tm
 @pytest.mark.parametrize(
     ("mapping", "expected"),
     [
-        pytest.param({"kiros": {}}, ["kiros: no such setting"], id="slice"),
+        pytest.param({"clouds": {}}, ["clouds: no such setting"], id="slice"),
         pytest.param(
             {"kiro": {"regoin": "us-east-1"}}, ["kiro.regoin: no such setting; did you mean kiro.region?"], id="typo"
         ),

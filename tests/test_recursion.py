@@ -46,7 +46,6 @@ BOUNDED = {
     "dialects.structure": {"_problems": REQUEST},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
-    "net.transport": {"_is_exhaustion": OWN},
     "replay.trimming": {"_replaced": READ},
     "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
     "stages.tool_calls": {"_room": ONCE},

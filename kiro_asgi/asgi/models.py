@@ -20,6 +20,7 @@ from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.net.catalogue import Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.upstreams.access import Hosts
 from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
@@ -71,6 +72,9 @@ class Provider:
     answer_options: AnswerOptions
     rules: tuple[Rule, ...] = ()
     """Adaptations that the upstream may make of a prompt."""
+
+    hosts: Hosts | None = None
+    """Which other hosts there are, where the service has several."""
 
     _ask_reset: AskReset = _unknown
     _adapt: Adapt = field(default=unchanged)

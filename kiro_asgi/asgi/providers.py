@@ -227,7 +227,7 @@ class _ProviderFactory:
         setup = configured.make()
         transport = self._transport(configured.settings.proxy)
         credentials = Credentials.create(setup.access, transport, self._clocks, self._retry, self._shared)
-        asker = Asker(transport, credentials, setup.upstream.fault)
+        asker = Asker(transport, credentials, setup.upstream.fault, setup.hosts)
         return Provider(
             upstream=setup.upstream,
             service=setup.account,
@@ -241,6 +241,7 @@ class _ProviderFactory:
             adapt=setup.adapt,
             choose=setup.choose,
             others=setup.others,
+            hosts=setup.hosts,
         )
 
     def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:

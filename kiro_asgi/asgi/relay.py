@@ -22,7 +22,7 @@ from logging import DEBUG, getLogger
 from typing import Any, Final, NoReturn
 
 import anyio
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
@@ -31,7 +31,7 @@ from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.protocol import Disconnected, Scope, Stalled, header_values
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
-from kiro_asgi.asgi.reports import localized, log_body, log_notes, notices_in
+from kiro_asgi.asgi.reports import UNKNOWN, localized, log_body, log_notes, notices_in
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
     InternalError,
@@ -41,6 +41,7 @@ from kiro_asgi.errors import (
     UpstreamProtocolError,
     UpstreamQuotaSpent,
     UpstreamRequestTooCostly,
+    UpstreamTokenInvalid,
     UpstreamUnreachable,
 )
 from kiro_asgi.model.events import StopReason
@@ -95,6 +96,12 @@ class Attempts:
 
     _renewed: bool = field(init=False, default=False)
     """Whether the credential in use had its one new token."""
+
+    _moved: KiroAsgiError | None = field(init=False, default=None)
+    """Why the credential in use was taken to the service's other host; ``None`` where it was not."""
+
+    _away: bool = field(init=False, default=False)
+    """Whether it is there now."""
 
     _reminded: bool = field(init=False, default=False)
     """Whether the model was reminded that its answer broke a promise."""
@@ -225,11 +232,15 @@ class Attempts:
             self._warn("sending an adapted request: %r", error)
             self.exchange = adapted
             return
+        other = self._elsewhere(error)
+        if other is not None and self._moved is not None and not self._may_renew(error):
+            error, other = await self._settled(other, error), None
         step = context.policy.decide(
             error,
             self._unchanged + 1,
             context.clocks.draw,
             renewed=self._renewed,
+            misplaced=other is not None,
             reminded=self._reminded,
             waited=self._waited,
         )
@@ -243,6 +254,9 @@ class Attempts:
                 await self._remind(error)
             case Remedy.RENEW:
                 await self._renew(error)
+            case Remedy.OTHER_HOST:
+                assert other is not None, "the service has no other host"
+                await self._use_elsewhere(other, error)
             case Remedy.NEXT_CREDENTIAL:
                 await self._use_next_credential(error)
             case Remedy.LEAVE_SERVICE:
@@ -273,10 +287,35 @@ class Attempts:
             newer = await self.exchange.route.provider.credentials.renew(self.exchange.credential)
         except KiroAsgiError as why:
             newer, error = None, why
-        if newer is None:
-            await self._use_next_credential(error)
+        if newer is not None:
+            used = self.exchange.credential
+            await self._use(evolve(newer, host=used.host, management_host=used.management_host), error)
+        elif self._moved is None and (other := self._elsewhere(error)) is not None:
+            await self._use_elsewhere(other, error)
         else:
-            await self._use(newer, error)
+            await self._use_next_credential(error)
+
+    def _elsewhere(self, error: KiroAsgiError) -> Credential | None:
+        """The credential for the service's other host; ``None`` where there is none, or *error* does not lead there."""
+        exchange, hosts = self.exchange, self.exchange.route.provider.hosts
+        return None if hosts is None else hosts.elsewhere(exchange.credential, exchange.rendered.request, error)
+
+    def _may_renew(self, error: KiroAsgiError) -> bool:
+        return isinstance(error, UpstreamTokenInvalid) and not self._renewed
+
+    async def _settled(self, first: Credential, error: KiroAsgiError) -> KiroAsgiError:
+        """What to decide upon where neither host takes the credential: what the *first* said, at which it goes on."""
+        if not self._away or self._moved is None:
+            return error
+        self._away = False
+        work = partial(self.exchange.with_credential, first)
+        self.exchange = await self._context.offload.run(self.exchange.request.size, work)
+        return self._moved
+
+    async def _use_elsewhere(self, other: Credential, error: KiroAsgiError) -> None:
+        """Ask the service's other host, at once: nothing of the client's budget is spent."""
+        self._moved, self._away = error, True
+        await self._use(other, error)
 
     async def _use_next_credential(self, error: KiroAsgiError) -> None:
         """Ask with a credential that has not failed, while the one that was used cools down.
@@ -295,14 +334,15 @@ class Attempts:
             other = await exchange.route.provider.credentials.get(exchange.route.model.id, exclude=self._spent)
         except KiroAsgiError:
             raise min(self._limited, key=lambda reached: reached.retry_after or 0.0, default=error) from None
-        self._renewed = False
+        self._renewed, self._moved, self._away = False, None, False
         await self._use(other, error)
 
     async def _use(self, credential: Credential, error: KiroAsgiError) -> None:
         work = partial(self.exchange.with_credential, credential)
         changed = await self._context.offload.run(self.exchange.request.size, work)
         if not isinstance(error, UpstreamLimitReached):
-            self._warn("next attempt with %s: %r", credential.source, error)
+            place = f" at {credential.host}" if credential.host else ""
+            self._warn("next attempt with %s%s: %r", credential.source, place, error)
         self.exchange = changed
 
     async def _cool(self, error: KiroAsgiError) -> KiroAsgiError:
@@ -337,14 +377,15 @@ class Attempts:
         changed = await self._exchanges.settle_next(request, rest, failure)
         self._warn("next attempt with %s: %r", changed.upstream.name, failure)
         self.exchange = changed
-        self._unchanged, self._renewed, self._limited = self._before, False, []
+        self._unchanged, self._renewed, self._moved, self._away = self._before, False, None, False
+        self._limited = []
 
     def _warn(self, message: str, *arguments: object) -> None:
         extra = {"request_id": self._call.request_id}
         _log.warning("attempt %d failed, " + message, self._number, *arguments, extra=extra)
 
 
-_EXPECTED: Final = frozenset({"event.unknown", CORRECTED})
+_EXPECTED: Final = frozenset({UNKNOWN, CORRECTED})
 """No warning for these: services add kinds of events at any time, and corrected names have lines of their own."""
 
 
@@ -494,7 +535,7 @@ class Relay:
     def _report(self) -> None:
         """Log what was skipped in the answer: codes only, since details may quote it.
 
-        Names of tools are no secret: those that were corrected are named.
+        Names of tools are no secret: those that were corrected are named.  Nor are those of unknown events.
         """
         reading = self._attempts.reading
         end = None if reading is None else reading.end
@@ -506,5 +547,8 @@ class Relay:
         codes = notices_in(end)
         if end.stop_reason is StopReason.PAUSED:
             codes["turn.paused"] += 1
-        if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in _EXPECTED):
+        expected = [code for code in codes if code.partition(":")[0] in _EXPECTED]
+        if unknown := ", ".join(code for code in expected if code.startswith(UNKNOWN)):
+            _log.info("answer complete, with %s", unknown, extra={"request_id": self._call.request_id})
+        if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in expected):
             self._warn("answer complete, but: %s", unexpected)

@@ -18,7 +18,7 @@ from kiro_asgi import errors
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import MessageEnd
+from kiro_asgi.model.events import MessageEnd, Notice
 from kiro_asgi.model.notes import Note
 from kiro_asgi.net.transport import Headers
 from kiro_asgi.upstreams.errors import redacted
@@ -104,12 +104,24 @@ def _header_text(value: bytes) -> str:
     return value[:_MAX_HEADER].decode("latin-1").encode("unicode_escape").decode("ascii")
 
 
+UNKNOWN: Final = "event.unknown"
+"""Code of notices whose detail is a name of the service's own: without it, nobody could look for what it means."""
+
+_NAME_CHARACTERS: Final = 64
+
+
 def notices_in(end: MessageEnd) -> Counter[str]:
-    """Codes of what was passed over, corrected or cut in an answer."""
-    codes = Counter(notice.code for notice in end.notices)
+    """Codes of what was passed over, corrected or cut in an answer; with names, as ``event.unknown:fooEvent``."""
+    codes = Counter(map(_code, end.notices))
     codes.update("call.cut" for _ in end.truncations)
     codes.update("call.malformed" for _ in end.malformed)
     return codes
+
+
+def _code(notice: Notice) -> str:
+    if notice.code != UNKNOWN or not notice.detail:
+        return notice.code
+    return f"{notice.code}:{_FOREIGN.sub('_', notice.detail)[:_NAME_CHARACTERS]}"
 
 
 _SENTENCES: Final[Mapping[str, Mapping[type[KiroAsgiError], str]]] = MappingProxyType(

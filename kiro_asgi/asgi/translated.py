@@ -82,8 +82,9 @@ class TranslatedExchange:
     @property
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event."""
-        thinks = self.parsed.prompt.thinking.wanted
-        return first_event_timeout(self.route.provider.answer_options, self.estimate.input_tokens, thinks=thinks)
+        options = self.route.provider.answer_options
+        thinks = self.parsed.prompt.thinking.wanted or options.thinks_unasked(self.route.model)
+        return first_event_timeout(options, self.estimate.input_tokens, thinks=thinks)
 
     @property
     def expected_tokens(self) -> int:

@@ -527,18 +527,26 @@ class Questions:
 
     async def answer(self) -> Finding:
         """Check that a model answers one small question."""
+        try:
+            return await self.answered()
+        except KiroAsgiError as error:
+            return failed(self.called("request"), error, self.advice)
+
+    async def answered(self) -> Finding:
+        """As `answer`.
+
+        Raises:
+            KiroAsgiError: There is no answer.
+        """
         name = self.called("request")
         card = self._cheapest()
         if card is None:
             return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
         prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
         reader = _AnswerReader(self.upstream, self.first_patience, self.patience)
-        try:
-            request = self.upstream.render(prompt, card, self.credential).request
-            await self.transport.fetch(request, reader, patience=self.first_patience)
-            reader.finish()
-        except KiroAsgiError as error:
-            return failed(name, error, self.advice)
+        request = self.upstream.render(prompt, card, self.credential).request
+        await self.transport.fetch(request, reader, patience=self.first_patience)
+        reader.finish()
         return _answered(name, card, reader)
 
     async def ask(self, request: UpstreamRequest) -> bytes:

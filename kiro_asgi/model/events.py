@@ -34,6 +34,7 @@ __all__ = [
     "CodeReferences",
     "ContextUsage",
     "ConversationId",
+    "Declined",
     "Delta",
     "Event",
     "FollowupPrompt",
@@ -380,6 +381,20 @@ class ToolCallMalformed:
 
 
 @frozen
+class Declined:
+    """Why a service declined to answer, in its own words; empty where it does not say."""
+
+    category: str = ""
+    """The policy that the request met, e.g. ``cyber``."""
+
+    explanation: str = ""
+    """A sentence for people."""
+
+    recommended_model: str = ""
+    """A model that may answer."""
+
+
+@frozen
 class Stop:
     """Why the model stopped; the last one wins."""
 
@@ -387,6 +402,8 @@ class Stop:
     sequence: str | None = None
     """The stop sequence that was met, for ``STOP_SEQUENCE``."""
 
+    declined: Declined | None = None
+    """What the service says of it, for ``CONTENT_FILTER``."""
     event_type: Literal["stop"] = _type("stop")
 
 
@@ -618,6 +635,8 @@ class MessageEnd:
     malformed: tuple[MalformedCall, ...] = ()
     """Tool calls that could not be read and were therefore left out."""
 
+    declined: Declined | None = None
+    """As of `Stop`."""
     event_type: Literal["message_end"] = _type("message_end")
 
 

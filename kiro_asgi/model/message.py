@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     BlockKind,
     BlockStart,
     Citation,
+    Declined,
     Event,
     MalformedCall,
     MessageEnd,
@@ -115,6 +116,7 @@ class Message:
     truncations: tuple[TruncationInfo, ...] = ()
     references: tuple[dict[str, Any], ...] = ()
     malformed: tuple[MalformedCall, ...] = ()
+    declined: Declined | None = None
 
     @property
     def text(self) -> str:
@@ -184,7 +186,14 @@ class MessageBuilder:
 
 def _finish(blocks: tuple[Block, ...], end: MessageEnd) -> Message:
     return Message(
-        blocks, end.stop_reason, end.stop_sequence, end.usage, end.truncations, end.references, end.malformed
+        blocks,
+        end.stop_reason,
+        end.stop_sequence,
+        end.usage,
+        end.truncations,
+        end.references,
+        end.malformed,
+        end.declined,
     )
 
 
@@ -259,4 +268,5 @@ def replay(message: Message, cut: Callable[[str], Iterable[str]] = unsplit) -> I
         message.truncations,
         message.references,
         malformed=message.malformed,
+        declined=message.declined,
     )

@@ -7,6 +7,7 @@ what the last try ended in                   what the next one does
 ===========================================  ====================================================================
 an answer that breaks a promise              reminds the model, once; it counts as one of the tries
 a token that is not taken                    gets a new token, once; then another credential, if there is one
+a host that the credential is not for        asks the service's other host, once for each credential, at once
 a fault of the account: quota, refusal       uses another credential, while the old one cools down
 a limit that the operator set for it         uses another credential
 suspicion, suspension                        there is none, and no other account of the service is asked either
@@ -57,6 +58,9 @@ class Remedy(Enum):
     RENEW = "renew"
     """The token."""
 
+    OTHER_HOST = "other_host"
+    """The service's host: this one, and the credential, do not belong together."""
+
     NEXT_CREDENTIAL = "next_credential"
     """The credential; the one that was used cools down."""
 
@@ -93,6 +97,7 @@ class RetryPolicy:
         draw: Callable[[], float],
         *,
         renewed: bool,
+        misplaced: bool = False,
         reminded: bool = False,
         waited: float = 0.0,
     ) -> Step | None:
@@ -103,6 +108,7 @@ class RetryPolicy:
             attempt: The number of tries so far, from 1.
             draw: A random number from 0 to 1.
             renewed: Whether this request had its one new token already.
+            misplaced: Whether the service has another host, to which *error* leads.
             reminded: Whether the model was reminded already that an answer broke a promise.
             waited: Seconds that this request has waited between its tries so far.
         """
@@ -112,6 +118,8 @@ class RetryPolicy:
             return Step(Remedy.LEAVE_SERVICE)
         if isinstance(error, UpstreamTokenInvalid) and error.asked and not renewed:
             return Step(Remedy.RENEW)
+        if misplaced:
+            return Step(Remedy.OTHER_HOST)
         if isinstance(error, _AT_FAULT):
             return Step(Remedy.NEXT_CREDENTIAL)
         delay = self._delay(error, attempt, draw, self.settings.max_wait - waited)

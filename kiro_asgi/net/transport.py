@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import errno
 import importlib
+import socket
 import threading
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from traceback import clear_frames
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -375,25 +376,37 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 
 def _unconnected(error: Exception) -> KiroAsgiError:
-    if _is_exhaustion(error):
+    if any(map(_is_exhaustion, _causes(error))):
         message = "this gateway cannot open another connection: it has no file descriptor or no memory left"
         return TooBusy(message, code="out_of_descriptors", retry_after=1)
-    return _unreachable(error)
+    nobody = (code for cause in _causes(error) for kind, code in _NOBODY.items() if isinstance(cause, kind))
+    return _unreachable(error, next(nobody, "connection_failed"))
 
 
-def _is_exhaustion(error: BaseException | None) -> bool:
-    """Whether *error*, or one of its causes, is this machine's own lack of descriptors or memory."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in EXHAUSTED:
-            return True
-        if isinstance(error, BaseExceptionGroup) and any(map(_is_exhaustion, error.exceptions)):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+_NOBODY: Final[Mapping[type[OSError], str]] = MappingProxyType(
+    {socket.gaierror: "host_unknown", ConnectionRefusedError: "connection_refused"}
+)
+"""Failures which say that nobody is at the address, to their codes."""
 
 
-def _unreachable(error: Exception) -> KiroAsgiError:
-    return UpstreamUnreachable(f"Stream connection failed: {_describe(error)}", code="connection_failed")
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """*error* and everything that it was raised from."""
+    rest: list[BaseException | None] = [error]
+    while rest:
+        cause = rest.pop()
+        if cause is not None:
+            yield cause
+            rest.append(cause.__cause__ or cause.__context__)
+            rest += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+
+
+def _is_exhaustion(error: BaseException) -> bool:
+    """Whether *error* is this machine's own lack of descriptors or memory."""
+    return isinstance(error, OSError) and error.errno in EXHAUSTED
+
+
+def _unreachable(error: Exception, code: str = "connection_failed") -> KiroAsgiError:
+    return UpstreamUnreachable(f"Stream connection failed: {_describe(error)}", code=code)
 
 
 def _silent(error: Exception) -> KiroAsgiError:

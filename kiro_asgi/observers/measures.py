@@ -4,7 +4,8 @@ Names of metrics and labels stand in this module and nowhere else.  ``gen_ai.cli
 service, an attempt at a time; ``gen_ai.server`` is what the gateway's client sees; ``kiro_asgi`` is our own.
 
 Every label is a closed set, so no text that a client can invent is a label: a model counts by its name only where its
-upstream lists it, a path by its template.
+upstream lists it, a path by its template.  Names of events that a service sends and nobody knows are labels, too, up to
+`NAMED_NOTICES`.
 
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/ (version 1.41)
 """
@@ -250,6 +251,9 @@ MEASURES: Final = (
 """All of them, in the order of the documentation."""
 
 
+NAMED_NOTICES: Final = 32
+"""Names of a service's unknown events that are labels; of further ones the kind alone is counted."""
+
 _NOTICEABLE: Final = 0.001
 """Seconds of a send that count as waiting for the client: less is the server's own work."""
 
@@ -279,6 +283,18 @@ class Measuring(ByteObserver):
     @abstractmethod
     def add(self, measure: Measure, value: float, labels: Labels) -> None:
         """Take one value; *labels* are those of *measure*."""
+
+    _named: set[str] = field(init=False, factory=set, repr=False)
+    """Notices with a name of the service's in them, as labels so far."""
+
+    def _notice_label(self, code: str) -> str:
+        """*code*, without the name in it where so many were counted that a service could be inventing them."""
+        kind, _, name = code.partition(":")
+        if name and code not in self._named:
+            if len(self._named) >= NAMED_NOTICES:
+                return kind
+            self._named.add(code)
+        return code
 
     def began(self, call: CallFacts) -> None:
         """Count the call as active."""
@@ -334,7 +350,7 @@ class Measuring(ByteObserver):
         for rule in sorted(set(plan.rules)):
             self.add(RULES, 1, {**of, RULE: rule})
         for code, times in end.notices.items():
-            self.add(NOTICES, times, {**of, NOTICE: code})
+            self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
         usage = end.usage
         if usage is None:
             return

@@ -14,9 +14,9 @@ from kiro_asgi.asgi.providers import simulated_at
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.replay.run import settings_of
 from kiro_asgi.simulator.formats import find_endpoint
+from kiro_asgi.simulator.kiro.hosts import CHAT
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import CloseEarly, Head, Pause, RawBytes, Reset, Script, Stall, Step, refusal
-from kiro_asgi.simulator.service import CHAT
 from kiro_asgi.tapes.format import Line, Tape, TapeAnswer
 from kiro_asgi.tapes.masking import SHOWN_HEADERS, mask
 from kiro_asgi.wire.json import JsonError, dumps, loads

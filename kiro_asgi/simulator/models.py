@@ -51,7 +51,7 @@ FIVE: Final = ("low", "medium", "high", "xhigh", "max")
 GPT: Final = ("none", "low", "medium", "high", "xhigh", "max")
 
 MODELS: Final = (
-    Model("auto", rate=1.0),
+    Model("auto", 1_000_000, rate=1.0),
     Model("claude-sonnet-4.5", efforts=FOUR),
     Model("claude-sonnet-4"),
     Model("claude-sonnet-4.6", 1_000_000, efforts=FOUR),
@@ -66,7 +66,7 @@ MODELS: Final = (
     Model("gpt-5.6-sol", 272_000, 128_000, 2.4, GPT, "gpt"),
     Model("gpt-5.6-terra", 272_000, 128_000, 1.2, GPT, "gpt"),
     Model("gpt-5.6-luna", 272_000, 128_000, 0.6, GPT, "gpt"),
-    Model("deepseek-3.2", 128_000, rate=0.25, family="other"),
+    Model("deepseek-3.2", 164_000, rate=0.25, family="other"),
     Model("glm-5", rate=0.5, family="other"),
     Model("minimax-m2.5", rate=0.15, family="other"),
     Model("qwen3-coder-next", 256_000, rate=0.05, family="other"),

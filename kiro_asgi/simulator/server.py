@@ -23,10 +23,11 @@ import anyio.lowlevel
 import h11
 from attrs import define, field
 
+from kiro_asgi.simulator.kiro.hosts import CHAT
 from kiro_asgi.simulator.models import MODELS, Model
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall, lay_out
-from kiro_asgi.simulator.service import CHAT, Answerer, SimulatedService
+from kiro_asgi.simulator.service import Answerer, SimulatedService
 
 BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 TOO_LARGE: Final = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -21,11 +21,12 @@ from kiro_asgi.simulator.format import FormatEndpoint, Holder, Refused, Simulate
 from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.kiro.accounts import Accounts, mcp, profiles
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
+from kiro_asgi.simulator.kiro.hosts import CHAT, KIRO, host_of, profile_in, serves
 from kiro_asgi.simulator.kiro.message_rules import ACCESS, KiroRequest, Refusal, check
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.markers import play
 from kiro_asgi.simulator.models import MODELS, Model, listing
-from kiro_asgi.simulator.request import RecordedRequest
+from kiro_asgi.simulator.request import RecordedRequest, bearer
 from kiro_asgi.simulator.scripts import Script, json_answer, paced, refusal
 
 SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -54,7 +55,6 @@ def form_of(request: RecordedRequest) -> dict[str, str]:
     return dict(parse_qsl(request.body.decode("latin-1")))
 
 
-CHAT: Final = "GenerateAssistantResponse"
 Answerer = Callable[[RecordedRequest], Script | None]
 
 PATHS: Final[Mapping[str, tuple[str, str]]] = {
@@ -140,10 +140,30 @@ class SimulatedService:
             return script
         if not request.operation:
             return refusal(404, "Not found.", error_type="UnknownOperationException")
+        misplaced = self._misplaced(request)
+        if misplaced is not None:
+            return misplaced
         if request.method != method:
             document = {"message": "Method not allowed.", "reason": None}
             return json_answer(405, document, (("allow", method), ("x-amzn-errortype", "ValidationException")))
         return OPERATIONS[request.operation](self, request, document_of(request))
+
+    def _misplaced(self, request: RecordedRequest) -> Script | None:
+        """The refusal of a request for another host; ``None`` where it is for this one."""
+        host = host_of(request)
+        if host.family and not serves(host, request.operation, request):
+            return refusal(404, "Not found.", error_type="UnknownOperationException")
+        takers = self.accounts.hosts.get(bearer(request), self.accounts.hosts[""])
+        if host.family and host.family not in takers:
+            return refusal(403, BAD_TOKEN)
+        announced = request.headers.get("tokentype", "").upper() == "API_KEY"
+        if announced or profile_in(request, document_of(request)):
+            return None
+        if host.family == KIRO and request.operation in (CHAT, "InvokeMCP"):
+            return refusal(400, "profileArn is required for this request.")
+        if self.accounts.profile_required and request.operation in ("ListAvailableModels", "GetUsageLimits"):
+            return refusal(403, "User is not authorized to make this call.")
+        return None
 
     def _scripted(self, request: RecordedRequest) -> Script | None:
         """Return the script that a test has set for *request*, if any."""
@@ -243,7 +263,7 @@ class SimulatedService:
 
     def list_profiles(self, request: RecordedRequest, document: Mapping[str, Any] | None) -> Script:
         """``ListAvailableProfiles``."""
-        region, _ = _place(request.path)
+        region = host_of(request).region or _place(request.path)[0]
         if region in self.accounts.profiles_denied:
             return refusal(403, "User is not authorized to make this call.")
         known = self.accounts.profiles

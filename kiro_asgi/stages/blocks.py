@@ -127,6 +127,7 @@ class BlockFramer:
             tuple(self._references),
             tuple(self._notices),
             tuple(self._malformed),
+            self._stop.declined,
         )
         yield self.end
 

@@ -6,7 +6,7 @@ from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.access import KeyExchange, Keys, SignIns, TokenPlaces, Vendor
+from kiro_asgi.upstreams.access import Hosts, KeyExchange, Keys, SignIns, TokenPlaces, Vendor
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
@@ -45,6 +45,7 @@ __all__ = [
     "Estimator",
     "Forwarding",
     "Headers",
+    "Hosts",
     "JsonEvent",
     "JsonEvents",
     "JsonLines",

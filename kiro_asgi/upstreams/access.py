@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from attrs import field, frozen
 
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -104,6 +105,16 @@ class Vendor(Presenter, Renewer, Protocol):
 
     def merge(self, document: bytes, token: Token) -> bytes:
         """*document* with *token* in it; what else is in it stays."""
+        ...
+
+
+class Hosts(Protocol):
+    """Which of a service's hosts a credential is sent to, where it has several."""
+
+    def elsewhere(self, credential: Credential, request: UpstreamRequest, error: KiroAsgiError) -> Credential | None:
+        """*credential* for other hosts, where *error*, the end of *request*, says that it and the host do not belong
+        together; ``None`` where it says something else, or there are no others.  Must not lead away from a judgement
+        about the account."""
         ...
 
 

@@ -44,6 +44,12 @@ class Credential:
     endpoint: str = ""
     """Base URL of the service for it; empty for the upstream's own."""
 
+    host: str = ""
+    """Name of the service's hosts that take it, of a service that has several; empty where that is not known."""
+
+    management_host: str = ""
+    """The same for lists and other small questions, where these have hosts of their own."""
+
     def hidden_in(self, data: bytes) -> bytes:
         """*data* without the secret, for services that quote what they refuse."""
         return Redactor.of((self.secret,)).hide_in(data)

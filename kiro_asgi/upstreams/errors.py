@@ -23,7 +23,8 @@ from kiro_asgi.errors import (
     UpstreamProtocolError,
     UpstreamRejected,
 )
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.model.events import Declined
+from kiro_asgi.wire.json import JsonError, loads, text_of
 
 MAX_MESSAGE: Final = 500
 """Characters of the service's message that are passed on."""
@@ -51,6 +52,12 @@ def clean(text: str) -> str:
     # Redacted before it is cut to its final length: a part of a secret may match no pattern.
     text = redacted(_UNPRINTABLE.sub(" ", text[: 4 * MAX_MESSAGE]).strip())
     return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
+
+
+def declined(record: Mapping[str, Any]) -> Declined | None:
+    """What a service says of why it declined; ``None`` where it says nothing."""
+    found = Declined(*(clean(text_of(record, name)) for name in ("category", "explanation", "recommendedModel")))
+    return None if found == Declined() else found
 
 
 def redacted(text: str) -> str:

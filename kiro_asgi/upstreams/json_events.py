@@ -19,6 +19,9 @@ from kiro_asgi.wire.sse import SseDecoder
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is not JSON."""
 
+_NOT_UTF_8: Final = "not UTF-8"
+"""Detail of a notice."""
+
 
 @frozen
 class JsonEvent:
@@ -34,7 +37,13 @@ class JsonEvent:
 
 @define
 class JsonEvents:
-    """The stage from bytes to events.  Anything but a JSON object is skipped, with a notice."""
+    """The stage from bytes to events.  Anything but a JSON object is skipped, with a notice.
+
+    So is an event that is not UTF-8, which JSON has to be: with U+FFFD in it, it could be read, but as something that
+    the model never wrote.
+
+    Source: https://www.rfc-editor.org/rfc/rfc8259#section-8.1
+    """
 
     also_data: frozenset[bytes] = frozenset()
     """As of `SseDecoder`."""
@@ -51,13 +60,13 @@ class JsonEvents:
                 yield JsonEvent(event.event, {}, done=True)
                 continue
             try:
-                value = loads(event.data)
+                value = None if event.damaged else loads(event.data)
             except JsonError:
                 value = None
             if type(value) is dict:
                 yield JsonEvent(event.event, value)
             else:
-                yield Notice("event.undecodable")
+                yield Notice("event.undecodable", _NOT_UTF_8 if event.damaged else "")
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The last event, where only its empty line is missing: half an object is no event."""

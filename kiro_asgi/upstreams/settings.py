@@ -12,7 +12,7 @@ from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY, REGION, URL, Bounds, setting
-from kiro_asgi.upstreams.access import Keys, SignIns
+from kiro_asgi.upstreams.access import Hosts, Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
 
 
@@ -117,6 +117,11 @@ Adapt = Callable[[Prompt, str, ModelCard], Prompt]
 """A prompt, the name by which the model was asked for, and the model, to the prompt as the name means it."""
 
 
+def _never(model: ModelCard) -> bool:
+    """No model: the time to the first event has room for thinking anyway."""
+    return False
+
+
 @frozen(kw_only=True)
 class AnswerOptions:
     """How an upstream's answers are waited for and read."""
@@ -126,6 +131,9 @@ class AnswerOptions:
 
     thinking_first_event_timeout: float
     """The same where the client asked for thinking."""
+
+    thinks_unasked: Callable[[ModelCard], bool] = _never
+    """Whether a model may think without being asked to, so that the longer time holds for it, too."""
 
     thinking_tags: tuple[str, ...] = ()
     """Names of tags that hold thinking, where it was asked for."""
@@ -195,3 +203,4 @@ class Setup:
 
     search: Search | None = None
     quota: Quota | None = None
+    hosts: Hosts | None = None

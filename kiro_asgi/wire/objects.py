@@ -46,6 +46,8 @@ class ObjectScanner:
     Args:
         prefixes: The beginnings to look for; each starts with the object's brace.
         max_object: Largest object that is accepted, in bytes.
+        damaged: What becomes of bytes that are not UTF-8, as of `bytes.decode`: ``replace`` by U+FFFD, or ``strict``,
+            with which the object does not parse.
 
     Raises:
         UpstreamProtocolError: Codes ``object.too_large``, and from `flush` ``object.truncated``.
@@ -53,6 +55,7 @@ class ObjectScanner:
 
     prefixes: tuple[bytes, ...] = field(default=PREFIXES, kw_only=True)
     max_object: int = field(default=EVENT_BYTES, kw_only=True)
+    damaged: str = field(default="replace", kw_only=True)
 
     skipped: int = field(init=False, default=0)
     """Objects that did not parse."""
@@ -130,12 +133,12 @@ class ObjectScanner:
         return not depth
 
     def _parse(self) -> dict[str, Any] | None:
-        """Take the balanced object out; a damaged character in it becomes U+FFFD."""
-        text = self._buffer[self._start : self._at].decode("utf-8", "replace")
+        """Take the balanced object out."""
+        data = self._buffer[self._start : self._at]
         self._start = self._at
         try:
-            value: dict[str, Any] = json.loads(text)
-        except json.JsonError:
+            value: dict[str, Any] = json.loads(data.decode("utf-8", self.damaged))
+        except (json.JsonError, UnicodeDecodeError):
             self.skipped += 1
             return None
         return value

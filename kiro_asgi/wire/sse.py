@@ -38,6 +38,9 @@ class ServerSentEvent:
     retry: int | None = None
     """Reconnection time in milliseconds, where this very event named one."""
 
+    damaged: bool = False
+    """Whether *data* was not UTF-8: U+FFFD stands where it was not, as the standard demands."""
+
 
 @define
 class SseDecoder:
@@ -136,8 +139,16 @@ class SseDecoder:
         self._size, self._event, self._data, self._retry = 0, b"", [], None
         if not lines:
             return None
-        data = b"\n".join(lines).decode("utf-8", "replace")
-        return ServerSentEvent(name.decode("utf-8", "replace") or "message", data, self._id, retry)
+        data, damaged = _decoded(b"\n".join(lines))
+        return ServerSentEvent(name.decode("utf-8", "replace") or "message", data, self._id, retry, damaged)
+
+
+def _decoded(data: bytes) -> tuple[str, bool]:
+    """*data* as text, and whether some of it had to be replaced."""
+    try:
+        return data.decode(), False
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace"), True
 
 
 def encode_sse(event: str, data: bytes | str) -> bytes:

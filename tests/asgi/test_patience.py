@@ -61,6 +61,27 @@ async def test_thinking_has_a_limit_of_its_own(dialect, gateway, sim):
     assert (text_of(dialect, exchange), len(sim.requests)) == ("Hello", 1)
 
 
+@pytest.mark.parametrize(
+    ("model", "patient"),
+    [
+        ("auto", True),
+        ("claude-opus-4.7", True),
+        ("claude-sonnet-5", True),
+        ("gpt-5.6-sol", True),
+        ("glm-5", True),
+        ("claude-sonnet-4.5", False),
+        ("claude-haiku-4.5", False),
+    ],
+)
+async def test_a_model_that_thinks_unasked_has_that_limit_too(model, patient, gateway, sim):
+    """Decision 0a: no client need say that it wants thinking of a model that thinks anyway."""
+    sim.enqueue(*[late(*answer(*text("Hello")))] * 2)
+    app = gateway(kiro={**IMPATIENT, "thinking_first_token_timeout": 5.0}, retry=ONCE_MORE)
+    exchange = await ask("openai", "hi", stream=True, model=model).run(app)
+
+    assert (exchange.status, len(sim.requests)) == ((200, 1) if patient else (504, 2))
+
+
 @pytest.mark.parametrize("api", MODELS)
 @pytest.mark.parametrize(("content", "calls"), [("Hi", 2), (LONG, 1)], ids=["short", "long"])
 async def test_so_it_is_where_bytes_go_through(api, content, calls, gateway, sim):

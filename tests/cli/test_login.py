@@ -111,6 +111,25 @@ def test_an_organisation(service: Simulator, tmp_path: Path) -> None:
     assert service.requests[1].json()["startUrl"] == "https://d-1.awsapps.com/start"
 
 
+def test_the_profile_is_kept_with_the_token(service: Simulator, tmp_path: Path) -> None:
+    """An organisation's token comes without one, and has to name it in nearly every question: it is asked for now."""
+    path = tmp_path / "token.json"
+    arguments = ("--start-url", "https://d-1.awsapps.com/start", "--file", str(path))
+    done = sign_in(service, tmp_path, *arguments, KIRO_ASGI__KIRO__ENDPOINT=service.url)
+
+    assert (done.returncode, token_in(path).profile_arn) == (0, PROFILE_ARN)
+
+
+@pytest.mark.parametrize("answer", [refusal(403, "no"), refusal(503, "later"), (Reset(),)])
+def test_a_sign_in_needs_no_profile(service: Simulator, tmp_path: Path, answer: Any) -> None:
+    """Where the service lists none, the token is good all the same."""
+    service.enqueue(*[answer] * 4, operation="ListAvailableProfiles")
+    path = tmp_path / "token.json"
+    done = sign_in(service, tmp_path, "--file", str(path), KIRO_ASGI__KIRO__ENDPOINT=service.url)
+
+    assert (done.returncode, token_in(path).profile_arn) == (0, "")
+
+
 def test_social(service: Simulator, tmp_path: Path) -> None:
     """No registration; the profile comes with the token; the lifetime, which the service does not say, is an hour."""
     done = sign_in(service, tmp_path, "--provider", "google", XDG_CONFIG_HOME=str(tmp_path / "xdg"))

@@ -686,6 +686,41 @@ async def test_no_profile_is_no_obstacle(bench, answer, asked):
     assert len(bench.running.requests) == asked
 
 
+async def test_a_search_for_a_profile_holds_nobody_up_for_long(bench, monkeypatch):
+    """A service that lists nothing and does not end is waited for once, up to a limit, by all together; a profile that
+    is found later is named from then on."""
+    monkeypatch.setattr("kiro_asgi.net.credentials.state._PROFILE_PATIENCE", 0.3)
+    bench.sign_in(left=3600, profileArn="")
+    bench.running.enqueue(
+        (simulator.Pause(1.5), *simulator.json_answer(200, LISTED)), operation="ListAvailableProfiles"
+    )
+    credentials = bench.credentials()
+    came = await together(5, credentials.get)
+    assert {it.profile_arn for it in (*came, await credentials.get())} == {""}
+
+    await credentials.aclose()
+    assert (await credentials.get()).profile_arn == ARN
+    assert len(bench.running.requests) == 1
+
+
+LISTED = {"profiles": [{"arn": ARN, "status": "ACTIVE"}]}
+
+
+async def test_a_search_that_does_not_end_is_given_up(bench, monkeypatch):
+    """All places together have one limit; afterwards there is another search, but not at once."""
+    monkeypatch.setattr("kiro_asgi.net.credentials.state._PROFILE_TIMEOUT", 0.3)
+    bench.sign_in(left=3600, profileArn="")
+    bench.running.answer_with(lambda _: (simulator.Stall(),))
+    credentials = bench.credentials()
+    assert (await credentials.get()).profile_arn == ""
+    await credentials.aclose()
+    bench.hands.turn(61)
+    await credentials.get()
+    await credentials.aclose()
+
+    assert len(bench.running.requests) == 2
+
+
 async def test_a_new_token_may_be_told_of_a_profile(bench):
     """Who did not take the old token is asked again with the new one; nobody is asked twice with the same."""
     bench.sign_in(left=3600, profileArn="", authMethod="IdC", clientId="c", clientSecret="s")

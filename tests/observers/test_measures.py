@@ -12,7 +12,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers import Outcome
-from kiro_asgi.observers.measures import MEASURES, MODEL, OTHER, Kind, Labels, Measure, Measuring
+from kiro_asgi.observers.measures import MEASURES, MODEL, NAMED_NOTICES, OTHER, Kind, Labels, Measure, Measuring
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN, USAGE, refused
 
 
@@ -118,6 +118,16 @@ def test_a_client_invents_no_label() -> None:
     assert OTHER in {label for key in sums.sums for label in key}
     assert "canary" not in str(sums.sums)
     assert all(OTHER in key for key in sums.sums if MODEL in _labels(key[0]))
+
+
+def test_names_of_unknown_events_are_bounded_labels() -> None:
+    """A service's new events count by their names, and those of one that never stops inventing them by their kind."""
+    seen = Counter({f"event.unknown:e{number}": 1 for number in range(NAMED_NOTICES + 5)})
+    sums = sums_of(evolve(END, notices=seen), evolve(END, notices=Counter({"event.unknown:e0": 1, "call.cut": 1})))
+
+    counted = {label: value for (_, label), value in sums.of("kiro_asgi.notices").items()}
+    named = {f"event.unknown:e{number}": 1 for number in range(NAMED_NOTICES)}
+    assert counted == {**named, "event.unknown:e0": 2, "event.unknown": 5, "call.cut": 1}
 
 
 def _labels(name: str) -> tuple[str, ...]:

@@ -15,12 +15,14 @@ from tests.growth import assert_linear
 from tests.helpers import run_apart
 
 STREAM = (
-    b'event: a\ndata: {"x":"\xc3\xa9"}\n\n: ping\n\ndata: nonsense\n\ndata:[1]\n\ndata: {"y":1}\r\n\r\ndata: [DONE]\n\n'
+    b'event: a\ndata: {"x":"\xc3\xa9"}\n\n: ping\n\ndata: nonsense\n\ndata:[1]\n\ndata: {"x":"\xff"}\n\n'
+    b'data: {"y":1}\r\n\r\ndata: [DONE]\n\n'
 )
 EVENTS = [
     JsonEvent("a", {"x": "é"}),
     Notice("event.undecodable"),
     Notice("event.undecodable"),
+    Notice("event.undecodable", "not UTF-8"),
     JsonEvent("message", {"y": 1}),
     JsonEvent("message", {}, done=True),
 ]

@@ -24,6 +24,7 @@ from kiro_asgi.model.events import (
     BlockKind,
     BlockStart,
     Citation,
+    Declined,
     Event,
     MessageEnd,
     MessageStart,
@@ -84,7 +85,7 @@ def render_message(message: Message, meta: ResponseMeta, *, may_be_empty: bool =
         blocks = (TextBlock(""),)
     yield _BEFORE % (quote_bytes(meta.id), quote_bytes(meta.model))
     yield from dump_array(map(_render_block, blocks))
-    stop = render_stop(message.stop_reason, message.stop_sequence)
+    stop = render_stop(message)
     yield b"," + dumps({**stop, "usage": {**render_usage(message.usage), **tally(message.blocks)}})[1:]
 
 
@@ -127,12 +128,19 @@ def _arguments(text: str) -> dict[str, Any]:
     return value
 
 
-def render_stop(reason: StopReason, sequence: str | None) -> dict[str, Any]:
+def render_stop(end: Message | MessageEnd) -> dict[str, Any]:
     """Why the answer ended."""
-    stop: dict[str, Any] = {"stop_reason": STOP_REASONS[reason], "stop_sequence": sequence}
-    if STOP_REASONS[reason] == "refusal":
-        stop["stop_details"] = {"type": "refusal", "category": None, "explanation": None}
+    word = STOP_REASONS[end.stop_reason]
+    stop: dict[str, Any] = {"stop_reason": word, "stop_sequence": end.stop_sequence}
+    if word == "refusal":
+        stop["stop_details"] = _stop_details(end.declined or Declined())
     return stop
+
+
+def _stop_details(why: Declined) -> dict[str, Any]:
+    """What the service says of a refusal; the API knows no recommended model, so that is there only if there is one."""
+    details = {"type": "refusal", "category": why.category or None, "explanation": why.explanation or None}
+    return details | ({"recommended_model": why.recommended_model} if why.recommended_model else {})
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
@@ -328,7 +336,7 @@ class AnthropicEncoder:
         usage = render_usage(item.usage)
         if not item.usage.prompt_tokens:
             usage = {name: count for name, count in usage.items() if name.startswith("output")}
-        stop = render_stop(item.stop_reason, item.stop_sequence)
+        stop = render_stop(item)
         tools = tally(self._results) if self._results else {}
         return [*events, _event("message_delta", delta=stop, usage={**usage, **tools}), _END]
 

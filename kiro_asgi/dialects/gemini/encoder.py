@@ -193,11 +193,12 @@ def _grounding_of(meta: ResponseMeta) -> GroundingTally:
     return GroundingTally(keeps_text=isinstance(options, GeminiOptions) and options.grounded)
 
 
-def _finish(reason: StopReason, grounding: GroundingTally) -> dict[str, Any]:
+def _finish(end: Message | MessageEnd, grounding: GroundingTally) -> dict[str, Any]:
     """Members of a candidate that has ended."""
-    ended: dict[str, Any] = {"finishReason": _FINISH.get(reason, "STOP")}
-    if reason in _MESSAGES:
-        ended["finishMessage"] = _MESSAGES[reason]
+    ended: dict[str, Any] = {"finishReason": _FINISH.get(end.stop_reason, "STOP")}
+    if end.stop_reason in _MESSAGES:
+        explanation = end.declined.explanation if end.declined is not None else ""
+        ended["finishMessage"] = explanation or _MESSAGES[end.stop_reason]
     return {**ended, "index": 0, **grounding.metadata()}
 
 
@@ -234,7 +235,7 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     yield b'{"candidates":[{"content":{"parts":'
     for piece in dump_array(_parts(message, signing, grounding)):
         yield _escaped(piece)
-    candidate = dumps(_finish(message.stop_reason, grounding))[1:]
+    candidate = dumps(_finish(message, grounding))[1:]
     usage = dumps(_usage_object(message.usage))
     yield _escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, _tail(meta)))
 
@@ -352,7 +353,7 @@ class _Encoder:
     def _end(self, item: MessageEnd) -> bytes:
         self.ended = True
         last = dumps({"text": "", **self._signing.rest()})
-        candidate = dumps(_finish(item.stop_reason, self._grounding))[1:]
+        candidate = dumps(_finish(item, self._grounding))[1:]
         usage = dumps(_usage_object(item.usage))
         return _escaped(
             b'%b%b],"role":"model"},%b],"usageMetadata":%b%b' % (_BEFORE, last, candidate, usage, self._tail)

@@ -90,7 +90,8 @@ def _turn(message: Message, legacy: bool) -> Iterator[bytes]:
     thinking = "".join(block.text for block in thoughts)
     details = reasoning_details(block.signature for block in thoughts)
     text, annotations = _content(message)
-    refusal = "".join(block.text for block in message.blocks if isinstance(block, RefusalBlock)) or None
+    refusals = [block.text for block in message.blocks if isinstance(block, RefusalBlock)]
+    refusal = "".join((*refusals, _explanation(message))) or None
     yield b'{"role":"assistant","content":'
     yield from _text_or_null(text or (None if calls or refusal else ""))
     yield b',"refusal":'
@@ -109,6 +110,11 @@ def _turn(message: Message, legacy: bool) -> Iterator[bytes]:
         yield b',"tool_calls":'
         yield from dump_array(_tool_calls(message))
     yield b"}"
+
+
+def _explanation(end: Message | MessageEnd) -> str:
+    """Why the service declined, in its words."""
+    return end.declined.explanation if end.declined is not None else ""
 
 
 def _text_or_null(text: str | None) -> Iterator[bytes]:
@@ -312,7 +318,9 @@ class ChatEncoder(ChunkStream):
             quote_bytes(finish_reason(event.stop_reason, self._legacy)),
             b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage,
         )
-        chunks = self._begin(BlockKind.TEXT) + self._annotations() + finish
+        explanation = _explanation(event)
+        refusal = self._refusal(RefusalDelta(explanation)) if explanation else b""
+        chunks = self._begin(BlockKind.TEXT) + self._annotations() + refusal + finish
         if self._include_usage:
             chunks += b'%b[],"usage":%b}\n\n' % (self._common, usage)
         return chunks

@@ -320,8 +320,9 @@ class ResponsesEncoder:
     def _end(self, event: MessageEnd) -> list[bytes]:
         self._ended = self.complete = True
         events = self._finish_text() + self._give_up_searches()
-        if event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message"):
-            events += self._own_message(REFUSAL, _FILTERED)
+        explanation = event.declined.explanation if event.declined is not None else ""
+        if explanation or (event.stop_reason is StopReason.CONTENT_FILTER and not self._output.has("message")):
+            events += self._own_message(REFUSAL, explanation or _FILTERED)
         elif not self._output.has_answer:
             events += self._own_message(TEXT, "")
         usage = self._usage(event.usage)

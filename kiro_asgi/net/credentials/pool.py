@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from logging import getLogger
 from math import inf
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.config.rules import require
@@ -23,8 +24,10 @@ from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.upstreams.access import Keys, Renewer, SignIns, TokenPlaces, Vendor
+from kiro_asgi.upstreams.access import Hosts, Keys, Renewer, SignIns, TokenPlaces, Vendor
 from kiro_asgi.upstreams.base import Credential, Token, UpstreamRequest
+
+_log = getLogger("kiro_asgi")
 
 
 @define
@@ -101,7 +104,18 @@ class Credentials:
             yield _ignore
         else:
             with state.asking(model) as accepted:
-                yield accepted
+
+                def answered() -> None:
+                    accepted()
+                    state.keep_hosts(credential)
+
+                yield answered
+
+    def keep_hosts(self, credential: Credential) -> None:
+        """Remember the hosts that have answered *credential*, for all requests with it."""
+        state = self._state(credential)
+        if state is not None:
+            state.keep_hosts(credential)
 
     async def renew(self, refused: Credential) -> Credential | None:
         """Replace a credential that the upstream has refused as invalid; ``None`` where there is no newer one.
@@ -160,14 +174,17 @@ _Question = Callable[[Credential], UpstreamRequest]
 class Asker:
     """Sends small requests with a credential of the pool: for the models, what is left of a quota, a search.
 
-    A token that is refused is refreshed, once, as for an answer.  No failure starts a cooldown: only failures of
-    answers do.
+    A token that is refused is refreshed, once, and a host that the credential is not for is left, as for an answer.
+    No failure starts a cooldown: only failures of answers do.
     """
 
     _transport: Transport
     _credentials: Credentials
     _fault: Callable[[int, Headers, bytes], KiroAsgiError]
     """Makes the error of a refusal."""
+
+    _hosts: Hosts | None = None
+    """Which other hosts there are, where the service has several."""
 
     async def ask(
         self, question: _Question, *, patience: float, limit: int = FETCHED_BYTES, credential: Credential | None = None
@@ -176,7 +193,7 @@ class Asker:
 
         Args:
             question: Makes the request.
-            patience: Seconds for each of at most two requests.
+            patience: Seconds for each of at most three requests.
             limit: Largest body, in bytes.
             credential: The credential to use; ``None`` for the one that `Credentials.get` gives.
 
@@ -185,11 +202,27 @@ class Asker:
         """
         used = credential or await self._credentials.get()
         try:
+            return await self._renewing(question, used, patience, limit)
+        except KiroAsgiError as error:
+            other = None if self._hosts is None else self._hosts.elsewhere(used, question(used), error)
+            if other is None:
+                raise
+            _log.warning("asking other hosts with %s: %r", used.source, error)
+            try:
+                answer = await self._renewing(question, other, patience, limit)
+            except KiroAsgiError:
+                raise error from None
+        self._credentials.keep_hosts(other)
+        return answer
+
+    async def _renewing(self, question: _Question, used: Credential, patience: float, limit: int) -> bytes:
+        try:
             return await self._answer(question, used, patience, limit)
         except UpstreamTokenInvalid:
             newer = await self._credentials.renew(used)
             if newer is None:
                 raise
+        newer = evolve(newer, host=used.host, management_host=used.management_host)
         return await self._answer(question, newer, patience, limit)
 
     async def _answer(self, question: _Question, credential: Credential, patience: float, limit: int) -> bytes:

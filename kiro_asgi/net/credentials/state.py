@@ -61,6 +61,11 @@ _APART: Final = 10.0
 """Seconds between two refreshes because of a refusal: a service that refuses every token is not helped by more."""
 
 _PROFILE_TIMEOUT: Final = 10.0
+"""Seconds for asking everywhere where a profile may be."""
+
+_PROFILE_PATIENCE: Final = 5.0
+"""Seconds that requests wait for the first such search; then they go on without a profile, which many accounts need
+not, or have not."""
 
 _LONGEST_WAIT: Final = 30.0
 """Seconds that a request waits for a token.  The refresh goes on without it."""
@@ -102,6 +107,14 @@ class CredentialState:
     _retry_at: float = field(init=False, default=-inf)
     _profile: str = field(init=False, default="")
     _profile_at: float = field(init=False, default=-inf)
+    """When profiles may be asked for; infinite where that has been done."""
+
+    _first_search_ends: float = field(init=False, default=inf)
+    """Until when requests wait for the first search."""
+
+    _hosts: tuple[str, str] = field(init=False, default=("", ""))
+    """As of `kiro_asgi.upstreams.base.Credential`: apart from the credential, which another thread may be renewing."""
+
     _forced_at: float = field(init=False, default=-inf)
     _save_at: float = field(init=False, default=-inf)
     _own_cooldown: Cooldown = field(init=False)
@@ -128,18 +141,20 @@ class CredentialState:
         """
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
-        if self._needs_refresh():
-            if self._must_wait():
-                with _wait_limit(self.name):
-                    await self._refresh_or_wait()
-            else:
-                self._refresh_flight.start(self._refresh_task())
+        if not self._is_valid() and self._needs_refresh():
+            with _wait_limit(self.name):
+                await self._refresh_or_wait()
+        elif self._waits_for_profile():
+            with anyio.move_on_after(_PROFILE_PATIENCE):
+                await self._refresh_or_wait()
+        elif self._needs_refresh():
+            self._refresh_flight.start(self._refresh_task())
         elif self._refresher is not None and self._refresher.unsaved and self._clocks.steady() >= self._save_at:
             self._save_at = self._clocks.steady() + _SAVE_AGAIN
             self._refresh_flight.start(partial(self._save, self._refresher))
         if self._credential is None or not self._is_valid():
             raise self._unavailable()
-        return self._credential
+        return self._at_hosts(self._credential)
 
     async def renew(self, refused: Credential) -> Credential | None:
         """Replace *refused* by a newer credential; ``None`` where a newer one is no remedy.
@@ -160,11 +175,20 @@ class CredentialState:
                         return None
                     self._forced_at = now
                     await self._refresh_flight.run(partial(self._refresh, refused.secret))
-        if self._secret != refused.secret:
-            return self._credential
+        if self._credential is not None and self._secret != refused.secret:
+            return self._at_hosts(self._credential)
         if self._failure is None:
             return None
         raise self._unavailable()
+
+    def _at_hosts(self, credential: Credential) -> Credential:
+        host, management_host = self._hosts
+        return evolve(credential, host=host, management_host=management_host) if any(self._hosts) else credential
+
+    def keep_hosts(self, used: Credential) -> None:
+        """Remember the hosts that have answered *used*, until others do: they hold for each later token, too."""
+        host, management_host = self._hosts
+        self._hosts = used.host or host, used.management_host or management_host
 
     @contextmanager
     def asking(self, model: str) -> Iterator[Callable[[], None]]:
@@ -241,9 +265,9 @@ class CredentialState:
         now = self._clocks.steady()
         return now >= self._retry_at and (self._is_due() or (now >= self._profile_at and self._asks_profile()))
 
-    def _must_wait(self) -> bool:
-        """Whether no request can go on before the refresh that is needed has ended."""
-        return not self._is_valid() or (self._profile_at == -inf and self._asks_profile())
+    def _waits_for_profile(self) -> bool:
+        """Whether requests wait for the first search for a profile; another one after a renewal holds nobody up."""
+        return self._clocks.steady() < self._first_search_ends and self._asks_profile()
 
     def _asks_profile(self) -> bool:
         return self._credential is not None and bool(self._vendor.profile_requests(self._credential))
@@ -307,7 +331,16 @@ class CredentialState:
         if self._credential is None or self._clocks.steady() < self._profile_at:
             return
         self._profile_at = inf
-        for request in self._vendor.profile_requests(self._credential):
+        self._first_search_ends = min(self._first_search_ends, self._clocks.steady() + _PROFILE_PATIENCE)
+        with anyio.move_on_after(_PROFILE_TIMEOUT) as limit:
+            await self._search_profile(self._at_hosts(self._credential))
+        self._first_search_ends = -inf
+        if limit.cancelled_caught:
+            _log.warning("the profiles of %s could not be listed within %g s", self.name, _PROFILE_TIMEOUT)
+            self._profile_at = self._clocks.steady() + _ASK_AGAIN
+
+    async def _search_profile(self, credential: Credential) -> None:
+        for request in self._vendor.profile_requests(credential):
             try:
                 answer = await fetch_whole(self._transport, request, patience=_PROFILE_TIMEOUT)
             except UpstreamError as error:
@@ -318,6 +351,7 @@ class CredentialState:
                 self._profile_at = self._clocks.steady() + _ASK_AGAIN
             self._profile = self._vendor.profile([answer.body]) if answer.status == 200 else ""
             if self._profile:
+                assert self._credential is not None, "a profile of nobody"
                 self._credential = evolve(self._credential, profile_arn=self._profile)
                 return
 

@@ -26,6 +26,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.simulator.conversation import as_map
+from kiro_asgi.simulator.kiro.hosts import AMAZON, KIRO
 from kiro_asgi.simulator.scripts import Pause, Script, json_answer
 
 PROFILE_ARN: Final = "arn:aws:codewhisperer:us-east-1:123456789012:profile/SIMULATED"
@@ -193,6 +194,13 @@ class Accounts:
 
     devices: DeviceSignIn = field(factory=DeviceSignIn)
     """The course of device flows."""
+
+    hosts: dict[str, tuple[str, ...]] = field(factory=lambda: {"": (KIRO, AMAZON)}, repr=False)
+    """Token to the families of hosts that take it, ``kiro.dev`` and ``amazonaws``; the others refuse it with 403, as
+    invalid.  A token that is not here counts as ``""``."""
+
+    profile_required: bool = False
+    """Whether lists and usage that name no profile are refused with 403, as of members of an organisation."""
 
     revoked: set[str] = field(factory=set, repr=False)
     """Access tokens that are refused with 403 from now on."""

@@ -40,7 +40,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, index_of
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.errors import clean, report_of
+from kiro_asgi.upstreams.errors import clean, declined, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.wire.json import JsonError, count, dumps, loads, object_of, objects_of, text_of
@@ -132,7 +132,7 @@ class Ending:
             return iter(())
         reason = STOP_REASONS.get(name)
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
-        self._stop = Stop(reason or StopReason.END, sequence or None)
+        self._stop = Stop(reason or StopReason.END, sequence or None, declined(object_of(delta.get("stop_details"))))
         return iter(() if reason else (Notice("stop.unknown", clean(name)[:60]),))
 
     @property

@@ -316,9 +316,12 @@ def stages(
 
 @define
 class JsonObjects:
-    """The stage from a JSON array, or a single object, to events: each is given as soon as it is whole."""
+    """The stage from a JSON array, or a single object, to events: each is given as soon as it is whole.
 
-    _scanner: ObjectScanner = field(init=False, factory=lambda: ObjectScanner(prefixes=(b"{",)))
+    What is not UTF-8 is skipped with a notice, as of `JsonEvents`.
+    """
+
+    _scanner: ObjectScanner = field(init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict"))
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The objects that *items* complete."""

@@ -56,13 +56,22 @@ class KiroSettings:
     """Ask for the account's profile where an access token comes without one."""
 
     endpoint: str = setting("", URL)
-    """Base URL of the service; ``generateAssistantResponse`` is appended.  Empty: the public host of *region*."""
+    """Base URL of the service, for answers and web searches.  Empty: the public host of *region*, see *hosts*."""
+
+    management_endpoint: str = setting("", URL)
+    """Base URL of the service for lists: of models, profiles and usage.  Empty: *endpoint*, where that is set, and else
+    the public host of *region*."""
+
+    hosts: str = setting("auto", Choices(("auto", "kiro.dev", "amazonaws")))
+    """The public hosts: ``kiro.dev``, ``amazonaws``, or ``auto``: those that the credential suggests, and the others
+    where these say that it does not belong there.  What is set as *endpoint* is never left."""
 
     region: str = setting("us-east-1", REGION)
     """Region of the service; only used where *endpoint* is empty."""
 
     wire_style: str = setting("rest", Choices(("rest", "rpc")))
-    """``rest`` (POST /generateAssistantResponse) or ``rpc`` (POST / with X-Amz-Target)."""
+    """Form of requests for answers: ``rest`` (POST /generateAssistantResponse) or ``rpc`` (POST / with X-Amz-Target).
+    The hosts of ``kiro.dev`` know the latter only."""
 
     origin: str = setting("AI_EDITOR", WORD)
     """The ``origin`` that every request names."""
@@ -86,7 +95,8 @@ class KiroSettings:
     prompt."""
 
     thinking_first_token_timeout: float = setting(90.0, Bounds(MOMENT, DAY))
-    """The same at least, where the client asked for thinking."""
+    """The same at least, where the client asked for thinking, or the model may think without being asked: all but
+    Claude up to 4.6, and Qwen3 Coder."""
 
     models_ttl: float = setting(3600.0, Bounds(0, 30 * DAY))
     """Seconds that a fetched model list is believed.  It is asked for in the background while requests go on as the
@@ -194,7 +204,7 @@ class KiroSettings:
 
     def simulated(self, url: str) -> Self:
         """The same with a simulator at *url* as the service, and as where tokens are renewed."""
-        return evolve(self, endpoint=url, auth_endpoint=url)
+        return evolve(self, endpoint=url, management_endpoint="", auth_endpoint=url)
 
 
 def _make(configured: Configured[KiroSettings]) -> Setup:

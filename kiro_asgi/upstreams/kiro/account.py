@@ -10,16 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlencode
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
-from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, CredentialKind
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
-
-REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]")
-"""The format of a region, which becomes part of a host name."""
 
 TOKEN_TYPES: Final[Mapping[CredentialKind, bytes]] = MappingProxyType(
     {CredentialKind.API_KEY: b"API_KEY", CredentialKind.EXTERNAL_IDP: b"EXTERNAL_IDP"}
@@ -52,29 +48,11 @@ def authorization(credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
     return (bearer,) if token_type is None else (bearer, (b"tokentype", token_type))
 
 
-def region_of(profile_arn: str) -> str:
-    """The region of ``arn:aws:codewhisperer:REGION:…``, where a profile's calls must go; empty if it names none."""
-    fields = profile_arn.split(":")
-    return fields[3] if len(fields) > 4 and REGION.fullmatch(fields[3]) else ""
-
-
-def without_profile(credential: Credential) -> Credential:
-    """*credential* without its profile, in the region of that profile."""
-    return evolve(credential, profile_arn="", region=region_of(credential.profile_arn) or credential.region)
-
-
 def _header_text(secret: str, what: str) -> str:
     secret = secret.strip()
     if not re.fullmatch(r"[!-~]+", secret):
         raise ConfigError(f"the Kiro {what} holds characters that no {what} has", code="kiro.credential")
     return secret
-
-
-REGIONS: Final[tuple[str, ...]] = ("us-east-1", "eu-central-1")
-"""Regions of the service.
-
-Source: https://github.com/aws/amazon-q-developer-cli (its constants)
-"""
 
 
 @frozen
@@ -85,22 +63,6 @@ class Profile:
     name: str = ""
     status: str = ""
     """``ACTIVE``, or why not; empty where it is not known."""
-
-
-def profile_requests(
-    endpoint: str, region: str, headers: tuple[tuple[bytes, bytes], ...]
-) -> tuple[UpstreamRequest, ...]:
-    """Ask for the account's profiles, best place first.
-
-    Args:
-        endpoint: Base URL of the service; empty for the public hosts of all `REGIONS`.
-        region: The region that is preferred.
-        headers: Sent as they are, beside the content type.
-    """
-    regions = dict.fromkeys((region, *REGIONS))
-    bases = [endpoint.rstrip("/")] if endpoint else [f"https://q.{name}.amazonaws.com" for name in regions]
-    headers = ((b"content-type", b"application/json"), (b"accept", b"application/json"), *headers)
-    return tuple(UpstreamRequest("POST", f"{base}/ListAvailableProfiles", headers, b"{}") for base in bases)
 
 
 def parse_profiles(body: bytes) -> tuple[Profile, ...]:
@@ -153,17 +115,13 @@ class UsageLimits:
         return max(self.limit - self.used, 0.0)
 
 
-def limits_request(
-    endpoint: str, profile_arn: str, headers: tuple[tuple[bytes, bytes], ...], *, origin: str = "AI_EDITOR"
-) -> UpstreamRequest:
-    """Ask for the limits; *headers* are sent as they are.
+def limits_fields(profile_arn: str, origin: str) -> Mapping[str, str]:
+    """The parameters of a question for the limits.
 
-    Some enterprise accounts are refused with 400 if the profile is named; ask them again `without_profile`.
+    Some enterprise accounts are refused with 400 if the profile is named; ask them again without it.
     """
-    query = {"origin": origin, "resourceType": "AGENTIC_REQUEST"}
-    if profile_arn:
-        query["profileArn"] = profile_arn
-    return UpstreamRequest("GET", f"{endpoint}/getUsageLimits?{urlencode(query)}", headers)
+    fields = {"origin": origin, "resourceType": "AGENTIC_REQUEST"}
+    return {**fields, "profileArn": profile_arn} if profile_arn else fields
 
 
 def parse_limits(body: bytes) -> UsageLimits:

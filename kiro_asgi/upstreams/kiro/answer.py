@@ -4,11 +4,13 @@ The service answers in the event-stream encoding, and where it says so, nothing 
 an error.  Where the media type does not decide (test doubles and proxies), the first twelve bytes do: a frame begins
 with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
 refused, rather than searched for text.  Answers without frames are bare JSON objects, which differ only in their keys.
+A JSON document by its media type is a whole answer, or a report of an error.
 
 A frame is an event, an exception or an error, by its ``:message-type``.  Events go through `READERS`, a table from
 event type to the reader of its payload; the other two end the answer.  The types are the members of the response stream
 of the public streaming SDKs (``ChatResponseStream``), and those that the live service adds:
-``metadataEvent.stopReason``, ``contextUsageEvent``, ``tokenUsageEvent``.  A payload is whatever JSON object arrived, so
+``metadataEvent.stopReason`` and ``.refusal``, ``contextUsageEvent``, ``tokenUsageEvent``; or that other clients of it
+have seen: ``messageStopEvent``, ``usageEvent``, ``metricsEvent``.  A payload is whatever JSON object arrived, so
 readers trust no field: one of the wrong type counts as absent.
 
 Source: https://www.npmjs.com/package/@aws/codewhisperer-streaming-client
@@ -24,8 +26,8 @@ from typing import Any, Final, TypeGuard
 
 from attrs import define, field
 
-from kiro_asgi.errors import NotTheUpstream
-from kiro_asgi.limits import LARGEST_COUNT, NOTICES, REFUSAL_BYTES
+from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
+from kiro_asgi.limits import BODY_BYTES, LARGEST_COUNT, NOTICES, REFUSAL_BYTES
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -45,11 +47,12 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.errors import clean, declined
 from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_report
+from kiro_asgi.upstreams.kiro.document import events_of
+from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
-from kiro_asgi.wire.json import JsonError, dumps, loads, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, text_of
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
 Payload = dict[str, Any]
@@ -64,6 +67,9 @@ class Seen:
 
     stopped: bool = False
     """Whether the service has given a stop reason."""
+
+    declined: bool = False
+    """Whether that was a refusal, after which no other reason counts."""
 
 
 Reader = Callable[[Payload, Seen], Iterable[Delta]]
@@ -150,8 +156,18 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
     if type(usage) is dict:
         yield from _token_usage(usage, seen)
     yield from _context_usage(payload, seen)
+    yield from _stop(payload, seen)
+
+
+def _stop(payload: Payload, seen: Seen) -> Iterable[Delta]:
     reason = STOP_REASONS.get(text_of(payload, "stopReason").strip().upper())
-    if reason is not None:
+    if type(refusal := payload.get("refusal")) is dict:
+        seen.stopped = seen.declined = True
+        why = declined(refusal)
+        if why is not None and why.recommended_model:  # few APIs have a place for it
+            yield Notice("declined.recommended_model", why.recommended_model)
+        yield Stop(StopReason.CONTENT_FILTER, declined=why)
+    elif reason is not None and not seen.declined:
         seen.stopped = True
         yield Stop(reason)
 
@@ -178,6 +194,12 @@ def _context_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
         yield ContextUsage(min(percentage, 100.0))
         if percentage >= 100 and not seen.stopped:
             yield Stop(StopReason.CONTEXT_FULL)
+
+
+def _report_of_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    """Counts or a price, in a record or at the top: nobody has described these events."""
+    yield from _metering(payload, seen) if "usage" in payload else _token_usage(payload, seen)
+    yield from _stop(payload, seen)
 
 
 def _metering(payload: Payload, seen: Seen) -> Iterable[Delta]:
@@ -240,6 +262,9 @@ READERS: Final[Mapping[str, Reader]] = MappingProxyType(
         "toolUseEvent": _tool_call,
         "metadataEvent": _metadata,
         "tokenUsageEvent": _token_usage,
+        "messageStopEvent": _metadata,
+        "usageEvent": _report_of_usage,
+        "metricsEvent": _report_of_usage,
         "contextUsageEvent": _context_usage,
         "meteringEvent": _metering,
         "messageMetadataEvent": _conversation,
@@ -264,7 +289,10 @@ READERS: Final[Mapping[str, Reader]] = MappingProxyType(
 ENDINGS: Final = ("exception", "error")
 """Message types after which nothing comes."""
 
-OUTPUT_LIMIT: Final = "ContentLengthExceededException"
+NAMING: Final = (":exception-type", ":error-code", ":event-type")
+"""Headers that name such an end, the most specific first."""
+
+OUTPUT_LIMIT: Final = plain_name("ContentLengthExceededException")
 """An exception that is no failure: the answer has reached its greatest length, and its content so far is good."""
 
 _plain_text: Final = re.compile(rb'\{"content":"([ !#-\[\]-~]*+)"(?:,"modelId":"([ !#-\[\]-~]*+)")?+\}').fullmatch
@@ -316,12 +344,11 @@ class FrameEventDecoder:
 
     def _look_up(self, headers: Mapping[str, HeaderValue]) -> bool:
         """Get ready for events with these headers; false if they are not those of an event, or come after the end."""
-        if self._ended or headers.get(":message-type") in ENDINGS:
-            return False
         event_type = headers.get(":event-type")
-        self._headers = headers
-        self._type = event_type if type(event_type) is str else ""
-        self._reader = READERS.get(self._type)
+        name = event_type if type(event_type) is str else ""
+        if self._ended or headers.get(":message-type") in ENDINGS or is_exception(name):
+            return False
+        self._headers, self._type, self._reader = headers, name, READERS.get(name)
         return True
 
     def _read(self, data: bytes) -> Iterable[Delta]:
@@ -352,8 +379,8 @@ class FrameEventDecoder:
         if self._ended:
             return
         self._ended, self._headers = True, None
-        name = _text_of(frame, ":exception-type") or _text_of(frame, ":error-code")
-        if name == OUTPUT_LIMIT:
+        name = next(filter(None, (_text_of(frame, header) for header in NAMING)), "")
+        if plain_name(name) == OUTPUT_LIMIT:
             yield Stop(StopReason.LENGTH)
         else:
             raise exception_fault(name, _report(frame, name))
@@ -370,8 +397,9 @@ def _report(frame: Frame, name: str) -> Payload:
         payload: Any = loads(frame.payload)
     except JsonError:
         payload = None
-    report = _unwrap(payload, name) if type(payload) is dict else {}
-    return {"message": _text_of(frame, ":error-message"), **report}
+    report = object_of(payload)
+    wrapped = (value for key, value in report.items() if type(value) is dict and plain_name(key) == plain_name(name))
+    return {"message": _text_of(frame, ":error-message"), **next(wrapped, report)}
 
 
 SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
@@ -480,12 +508,17 @@ def _is_text(head: bytearray) -> bool:
     return not any(byte < 0x20 and byte not in b"\t\n\r" for byte in head)
 
 
+ANSWERS: Final = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallFragment, Stop)
+"""Deltas of which an answer has one at least."""
+
+
 @define
-class RefusalDecoder:
-    """Read a JSON document where an answer should be: an error that was given the status of a success.
+class DocumentDecoder:
+    """Read one JSON document: a whole answer, or an error that was given the status of a success.
 
     Raises:
-        KiroAsgiError: From `flush`, always: the error that the document reports, else `NotTheUpstream`.
+        AnswerTooLarge: From `feed`: it has more than `kiro_asgi.limits.BODY_BYTES`.
+        KiroAsgiError: From `flush`: the error that the document reports, or `NotTheUpstream` where it is no answer.
     """
 
     _body: bytearray = field(init=False, factory=bytearray)
@@ -493,16 +526,34 @@ class RefusalDecoder:
     def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
         """Yield nothing."""
         for chunk in items:
-            self._body += chunk[: REFUSAL_BYTES - len(self._body)]
+            self._body += chunk
+            if len(self._body) > BODY_BYTES:
+                raise AnswerTooLarge(f"the answer has more than {BODY_BYTES} bytes", code="answer_too_large")
         yield from ()
 
     def flush(self) -> Iterator[Delta]:
-        """Raise the error that the document reports."""
-        body = bytes(self._body)
+        """The deltas of the whole answer."""
+        body, seen = bytes(self._body), Seen()
         if is_report(body):
             raise fault(200, (), body)
-        raise _foreign(f"a JSON document: {clean(body.decode('utf-8', 'replace'))[:200]}")
-        yield
+        deltas = [delta for name, payload in events_of(_document(body)) for delta in _read(name, payload, seen)]
+        if not any(isinstance(delta, ANSWERS) for delta in deltas):
+            raise _foreign(f"a JSON document: {clean(body[:REFUSAL_BYTES].decode('utf-8', 'replace'))[:200]}")
+        yield from deltas
+
+
+def _read(name: str, payload: Payload, seen: Seen) -> Iterable[Delta]:
+    if is_exception(name):
+        raise exception_fault(name, payload)
+    reader = READERS.get(name)
+    return (Notice("event.unknown", clean(name)),) if reader is None else reader(payload, seen)
+
+
+def _document(body: bytes) -> Any:
+    try:
+        return loads(body)
+    except JsonError:
+        return None
 
 
 def _foreign(what: str) -> NotTheUpstream:
@@ -520,9 +571,9 @@ KINDS: Final = MappingProxyType(
         "application/json-lines": "unknown",
         "application/x-jsonlines": "unknown",
         "application/x-ndjson": "unknown",
-        "application/json": "refusal",
-        "application/x-amz-json-1.0": "refusal",
-        "application/x-amz-json-1.1": "refusal",
+        "application/json": "document",
+        "application/x-amz-json-1.0": "document",
+        "application/x-amz-json-1.1": "document",
     }
 )
 """Media type to how an answer of that type is read."""
@@ -539,6 +590,6 @@ def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any
             return _framed(checksums)
         case "unknown":
             return (SniffingDecoder(checksums),)
-        case "refusal":
-            return (RefusalDecoder(),)
+        case "document":
+            return (DocumentDecoder(),)
     raise _foreign(f"the media type {clean(content_type)!r}")

@@ -110,7 +110,7 @@ NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "Validation": (UpstreamRejected, "validation"),
         "Serialization": (UpstreamRejected, "validation"),
         "ResourceNotFound": (UpstreamRejected, "not_found"),
-        "UnknownOperation": (UpstreamRejected, "not_found"),
+        "UnknownOperation": (UpstreamRejected, "unknown_operation"),
         "Conflict": (UpstreamRejected, "conflict"),
         "ContentLengthExceeded": (ContextTooLong, "context_too_long"),
         "InternalServer": (UpstreamFault, "internal"),
@@ -119,9 +119,15 @@ NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "ServiceUnavailable": (UpstreamFault, "unavailable"),
         "InvalidState": (UpstreamFault, "invalid_state"),
         "DryRunOperation": (UpstreamProtocolError, "dry_run"),
+        "MissingAuthenticationToken": (UpstreamTokenInvalid, "token_invalid"),
+        "RequestTimeout": (UpstreamTimeout, "timeout"),
+        "ModelTimeout": (UpstreamTimeout, "timeout"),
     }
 )
 """Exception without its ``Exception`` or ``Error`` ending to its meaning, and the code where no reason is given."""
+
+_BY_NAME: Final[Mapping[str, Meaning]] = MappingProxyType({name.lower(): meaning for name, meaning in NAMES.items()})
+"""The same by `plain_name`."""
 
 STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
@@ -147,42 +153,57 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     """
     fields = fields_of(headers)
     report = report_of(body)
-    name = fields.get("x-amzn-errortype") or text_of(report, "code") or text_of(report, "__type")
+    names = (fields.get("x-amzn-errortype", ""), *_names_in(report))
     message = _message(report) or clean(body.decode("utf-8", "replace")) or "no explanation"
-    return _classify(report, name, by_status(status, STATUSES), f"{message} (HTTP {status})", retry_after(fields))
+    return _classify(report, names, by_status(status, STATUSES), f"{message} (HTTP {status})", retry_after(fields))
 
 
 def exception_fault(name: str, report: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an exception in the middle of an answer means; *report* is its payload."""
     message = _message(report) or f"the answer ended with {clean(name) or 'an unnamed exception'}"
-    return _classify(report, name, (UpstreamFault, "internal"), message, None)
+    return _classify(report, (name, *_names_in(report)), (UpstreamFault, "internal"), message, None)
+
+
+def _names_in(report: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of the exception that *report* is, wherever it stands; empty where it does not."""
+    return text_of(report, "code"), text_of(report, "__type")
+
+
+def is_exception(name: str) -> bool:
+    """Whether *name* is that of an exception: they are members of the same union as the events of an answer."""
+    return name.lower().endswith("exception") and plain_name(name) in _BY_NAME
 
 
 def is_report(body: bytes) -> bool:
     """Whether a JSON body reports an error."""
     report = report_of(body)
+    if any(plain_name(name) in _BY_NAME for name in _names_in(report)):
+        return True
     return bool(_message(report) and ("reason" in report or "code" in report or "__type" in report))
 
 
 def _classify(
-    report: Mapping[str, Any], name: str, otherwise: Meaning, message: str, retry_after: float | None
+    report: Mapping[str, Any], names: Iterable[str], otherwise: Meaning, message: str, retry_after: float | None
 ) -> KiroAsgiError:
     reason = _NOT_WORD.sub("", text_of(report, "reason"))[:64]
     phrase = next(((error, code) for words, error, code in PHRASES if words.search(message)), None)
-    if reason in REASONS:
-        error, code = REASONS[reason], reason
+    if reason.upper() in REASONS:
+        error, code = REASONS[reason.upper()], reason.upper()
     elif phrase:
         error, code = phrase
     else:
-        error, code = NAMES.get(_plain_name(name)) or otherwise
+        error, code = next((_BY_NAME[bare] for bare in map(plain_name, names) if bare in _BY_NAME), otherwise)
         code = reason or code
     return error(worded(error, message), code=code, retry_after=retry_after)
 
 
-def _plain_name(name: str) -> str:
-    """An exception's bare name: ``aws.api#ThrottlingException:http://…`` is ``Throttling``."""
-    bare = name.partition(":")[0].rpartition("#")[2].strip()
-    return bare.removesuffix("Exception").removesuffix("Error") or bare
+def plain_name(name: str) -> str:
+    """An exception's bare name in small letters: ``com.amazon.api#ThrottlingException:http://…`` is ``throttling``.
+
+    A name is spelled in capitals in a header, and with a small first letter as the member of a stream's union.
+    """
+    bare = _NOT_LETTER.sub("", name.partition(":")[0].rpartition("#")[2].rpartition(".")[2].lower())
+    return bare.removesuffix("exception").removesuffix("error") or bare
 
 
 def _message(report: Mapping[str, Any]) -> str:
@@ -190,3 +211,4 @@ def _message(report: Mapping[str, Any]) -> str:
 
 
 _NOT_WORD: Final = re.compile(r"[^\w.-]", re.ASCII)
+_NOT_LETTER: Final = re.compile(r"[^a-z]")

@@ -13,6 +13,7 @@ from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.events import SearchHit
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.kiro.hosts import MCP
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of
 
 INVALID_PARAMS: Final = -32602
@@ -23,9 +24,9 @@ LAST_SECOND: Final = 253_402_300_799
 
 
 def search_request(
-    endpoint: str, profile_arn: str, headers: tuple[tuple[bytes, bytes], ...], query: str, call_id: str
+    base: str, profile_arn: str, headers: tuple[tuple[bytes, bytes], ...], query: str, call_id: str
 ) -> UpstreamRequest:
-    """Ask for a web search; *headers* are sent as they are, *call_id* comes back with the answer."""
+    """Ask for a web search at *base*; *headers* are sent as they are, *call_id* comes back with the answer."""
     if profile_arn:
         headers = (*headers, (b"x-amzn-kiro-profile-arn", profile_arn.encode()))
     call = {
@@ -34,7 +35,7 @@ def search_request(
         "method": "tools/call",
         "params": {"name": "web_search", "arguments": {"query": query}},
     }
-    return UpstreamRequest("POST", f"{endpoint}/mcp", ((b"content-type", b"application/json"), *headers), dumps(call))
+    return UpstreamRequest("POST", base + MCP, ((b"content-type", b"application/json"), *headers), dumps(call))
 
 
 def parse_search(body: bytes) -> tuple[SearchHit, ...]:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from attrs import evolve, frozen
 
 from kiro_asgi.model.prompt import Thinking, ThinkingMode
-from kiro_asgi.upstreams.base import ModelCard, ModelPage, UpstreamRequest
+from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.models import limit_of, listed, read_listing, resembling
 from kiro_asgi.wire.json import object_of, text_of
 
@@ -118,8 +117,7 @@ FOUR: Final = ("low", "medium", "high", "max")
 FIVE: Final = ("low", "medium", "high", "xhigh", "max")
 GPT: Final = ("none", "low", "medium", "high", "xhigh", "max")
 
-FALLBACK: Final[tuple[ModelCard, ...]] = (
-    ModelCard("auto", "Auto"),
+_NAMED: Final[tuple[ModelCard, ...]] = (
     ModelCard("claude-sonnet-4.5", "Claude Sonnet 4.5", efforts=FOUR),
     ModelCard("claude-sonnet-4.6", "Claude Sonnet 4.6", MILLION, efforts=FOUR),
     ModelCard("claude-sonnet-5", "Claude Sonnet 5", MILLION, 128_000, efforts=FIVE),
@@ -136,13 +134,38 @@ FALLBACK: Final[tuple[ModelCard, ...]] = (
     ModelCard("gpt-5.6-sol", "GPT-5.6 Sol", 272_000, 128_000, efforts=GPT),
     ModelCard("gpt-5.6-terra", "GPT-5.6 Terra", 272_000, 128_000, efforts=GPT),
     ModelCard("gpt-5.6-luna", "GPT-5.6 Luna", 272_000, 128_000, efforts=GPT),
-    ModelCard("deepseek-3.2", "DeepSeek 3.2", 128_000, images=False),
+    ModelCard("deepseek-3.2", "DeepSeek 3.2", 164_000, images=False),
     ModelCard("glm-5", "GLM 5", images=False),
     ModelCard("minimax-m2.1", "MiniMax M2.1", images=False),
     ModelCard("minimax-m2.5", "MiniMax M2.5", images=False),
     ModelCard("qwen3-coder-next", "Qwen3 Coder Next", 256_000, images=False),
 )
-"""Models that the service has announced or peers know; the longest known window, the smallest known output."""
+
+FALLBACK: Final[tuple[ModelCard, ...]] = (
+    ModelCard("auto", "Auto", max(card.context_window for card in _NAMED)),
+    *_NAMED,
+)
+"""Models that the service has announced or peers know; the longest known window, the smallest known output.  ``auto``
+may be any of them: a window that is too short would refuse conversations that the service takes."""
+
+THINK_IF_ASKED: Final = frozenset(
+    {
+        "claude-3.7-sonnet",
+        "claude-sonnet-4",
+        "claude-sonnet-4.5",
+        "claude-sonnet-4.6",
+        "claude-haiku-4.5",
+        "claude-opus-4.5",
+        "claude-opus-4.6",
+        "qwen3-coder-next",
+    }
+)
+"""Models that begin to answer at once unless they are asked to think, or do not think at all."""
+
+
+def thinks_unasked(card: ModelCard) -> bool:
+    """Whether a model may think, and send nothing meanwhile, without being asked to: unless it is known not to."""
+    return normalise(card.id) not in THINK_IF_ASKED
 
 
 def find(name: str, cards: Iterable[ModelCard]) -> ModelCard | None:
@@ -160,22 +183,14 @@ def did_you_mean(name: str, cards: Iterable[ModelCard]) -> tuple[str, ...]:
 
 # The service's list.
 
+MODELS_A_PAGE: Final = 50
 
-def models_request(
-    endpoint: str,
-    profile_arn: str,
-    headers: tuple[tuple[bytes, bytes], ...],
-    *,
-    origin: str = "AI_EDITOR",
-    page: str = "",
-) -> UpstreamRequest:
-    """Ask for the list of models; *page* is the ``nextToken`` of the answer before, *headers* are sent as they are."""
-    query = {"origin": origin, "maxResults": "50"}
-    if profile_arn:
-        query["profileArn"] = profile_arn
-    if page:
-        query["nextToken"] = page
-    return UpstreamRequest("GET", f"{endpoint}/ListAvailableModels?{urlencode(query)}", headers)
+
+def models_fields(profile_arn: str, origin: str, page: str) -> Mapping[str, str | int]:
+    """The parameters of a question for the list of models; *page* is the ``nextToken`` of the answer before."""
+    fields: dict[str, str | int] = {"origin": origin, "maxResults": MODELS_A_PAGE}
+    fields |= {"profileArn": profile_arn, "nextToken": page}
+    return {name: value for name, value in fields.items() if value}
 
 
 def parse_models(body: bytes) -> ModelPage:

@@ -30,8 +30,9 @@ from kiro_asgi.errors import (
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro import KiroSettings
-from kiro_asgi.upstreams.kiro.account import REGION, authorization, credential, parse_profiles, profile_requests
+from kiro_asgi.upstreams.kiro.account import authorization, credential, parse_profiles
 from kiro_asgi.upstreams.kiro.errors import fault
+from kiro_asgi.upstreams.kiro.hosts import PROFILES, REGION, KiroHosts, oidc_host, social_host
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
@@ -395,16 +396,6 @@ def _sign_in_error(message: str) -> UpstreamDenied:
     return UpstreamDenied(f"{message}; sign in again, e.g. with kiro-asgi login", code=SIGN_IN)
 
 
-def social_host(region: str) -> str:
-    """Base URL of the sign-in with Google or GitHub."""
-    return f"https://prod.{region}.auth.desktop.kiro.dev"
-
-
-def oidc_host(region: str) -> str:
-    """Base URL of the sign-in with a Builder ID or IAM Identity Center."""
-    return f"https://oidc.{region}.amazonaws.com"
-
-
 def _needs(token: Token) -> tuple[tuple[str, str], ...]:
     always = ("a refresh token", token.refresh_token)
     match token.kind:
@@ -552,11 +543,13 @@ class KiroVendor:
         if known or not self.settings.discover_profile:
             return ()
         headers = (
+            (b"accept", b"application/json"),
             *authorization(credential),
             (b"accept-encoding", b"identity"),
             (b"user-agent", user_agent(self.settings.user_agent).encode()),
         )
-        return profile_requests(self.settings.endpoint, self.settings.region, headers)
+        places = KiroHosts(self.settings).everywhere(credential)
+        return tuple(address.request(PROFILES, {}, headers) for address in places)
 
     def profile(self, bodies: Iterable[bytes]) -> str:
         """The first usable profile of the answers; empty where they list none."""

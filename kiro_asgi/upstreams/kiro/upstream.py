@@ -24,7 +24,6 @@ from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import (
     Credential,
-    CredentialKind,
     Forwarding,
     ModelCard,
     ModelPage,
@@ -34,18 +33,16 @@ from kiro_asgi.upstreams.base import (
 )
 from kiro_asgi.upstreams.kiro import KiroSettings, models
 from kiro_asgi.upstreams.kiro.account import (
-    REGION,
     authorization,
-    limits_request,
+    limits_fields,
     parse_reset,
-    region_of,
-    without_profile,
 )
 from kiro_asgi.upstreams.kiro.answer import stages
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.request import contract_document
 from kiro_asgi.upstreams.kiro.errors import fault
+from kiro_asgi.upstreams.kiro.hosts import GENERATE, MODELS, REGION, USAGE, KiroHosts, Operation, profile_of
 from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
 from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
 from kiro_asgi.upstreams.kiro.request import document, estimate_tokens, fitted, statistics
@@ -109,17 +106,6 @@ REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
 """Code of an error to the rule that answers it, and the settings that it changes; none where that changes nothing."""
 
 
-TARGET: Final = b"AmazonCodeWhispererStreamingService.GenerateAssistantResponse"
-
-WIRE_STYLES: Final = MappingProxyType(
-    {
-        "rest": ("/generateAssistantResponse", ((b"content-type", b"application/json"),)),
-        "rpc": ("/", ((b"content-type", b"application/x-amz-json-1.0"), (b"x-amz-target", TARGET))),
-    }
-)
-"""Wire style to the path of the one operation, and the headers that name it.  Same body, same answer."""
-
-
 def _new_id() -> str:
     return str(uuid4())
 
@@ -143,9 +129,16 @@ class KiroUpstream:
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
 
+    hosts: KiroHosts = field(init=False)
+    """The addresses, by the settings."""
+
     traits: Traits = field(init=False, default=Traits(provider="aws.kiro"))
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
     forwarding: Forwarding | None = field(init=False, default=None)
+
+    @hosts.default
+    def _hosts_of_settings(self) -> KiroHosts:
+        return KiroHosts(self.settings)
 
     @contract.default
     def _contract_of_settings(self) -> ContractOptions | None:
@@ -173,19 +166,17 @@ class KiroUpstream:
             self.settings,
             adaptations=self.adaptations,
             conversation_id=conversation or self.new_id(),
-            profile_arn=_profile(credential),
+            profile_arn=profile_of(credential),
         )
         data = fitted(written, prompt, model, self.settings)
-        path, naming = WIRE_STYLES[self.settings.wire_style]
         headers = (
-            *naming,
             (b"accept", b"application/vnd.amazon.eventstream"),
             (b"x-amzn-codewhisperer-optout", b"true"),
             (b"x-amzn-kiro-agent-mode", self.settings.agent_mode.encode()),
             (b"amz-sdk-invocation-id", self.new_id().encode()),
             *self._headers(credential),
         )
-        request = UpstreamRequest("POST", self.base_url(credential) + path, headers, data)
+        request = self.hosts.generation(credential).request(GENERATE, {}, headers, data)
         return Rendered(
             request,
             written.names.changed(),
@@ -243,28 +234,23 @@ class KiroUpstream:
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""
-        headers = ((b"accept", b"application/json"), *self._headers(credential))
-        return models.models_request(
-            self.base_url(credential), _profile(credential), headers, origin=self.settings.origin, page=page
-        )
+        fields = models.models_fields(profile_of(credential), self.settings.origin, page)
+        return self._listing(MODELS, credential, fields)
 
     def limits_request(self, credential: Credential) -> UpstreamRequest:
         """Ask for the account's limits; `kiro_asgi.upstreams.kiro.account.parse_limits` reads the answer."""
-        headers = ((b"accept", b"application/json"), *self._headers(credential))
-        return limits_request(self.base_url(credential), _profile(credential), headers, origin=self.settings.origin)
+        return self._listing(USAGE, credential, limits_fields(profile_of(credential), self.settings.origin))
 
     def search_request(self, credential: Credential, query: str) -> UpstreamRequest:
         """Ask for a web search; `kiro_asgi.upstreams.kiro.mcp.parse_search` reads the answer."""
-        headers = ((b"accept", b"application/json"), *self._headers(credential))
-        return search_request(self.base_url(credential), _profile(credential), headers, query, self.new_id())
+        base = self.hosts.generation(credential).base
+        return search_request(base, profile_of(credential), self._asking(credential), query, self.new_id())
 
-    def base_url(self, credential: Credential) -> str:
-        """Base URL of calls with *credential*, without a slash at the end."""
-        if endpoint := self.settings.endpoint.rstrip("/"):
-            return endpoint
-        named = credential.region if REGION.fullmatch(credential.region) else ""
-        region = region_of(_profile(credential)) or named or self.settings.region
-        return f"https://q.{region}.amazonaws.com"
+    def _listing(self, operation: Operation, credential: Credential, fields: Mapping[str, Any]) -> UpstreamRequest:
+        return self.hosts.management(credential).request(operation, fields, self._asking(credential))
+
+    def _asking(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
+        return ((b"accept", b"application/json"), *self._headers(credential))
 
     def _headers(self, credential: Credential) -> tuple[tuple[bytes, bytes], ...]:
         return (
@@ -272,11 +258,6 @@ class KiroUpstream:
             (b"accept-encoding", b"identity"),
             (b"user-agent", user_agent(self.settings.user_agent).encode()),
         )
-
-
-def _profile(credential: Credential) -> str:
-    """The profile to name: never with an API key, which has none."""
-    return "" if credential.kind is CredentialKind.API_KEY else credential.profile_arn
 
 
 def set_up(configured: Configured[KiroSettings]) -> Setup:
@@ -293,6 +274,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
         answer_options=AnswerOptions(
             first_event_timeout=settings.first_token_timeout,
             thinking_first_event_timeout=settings.thinking_first_token_timeout,
+            thinks_unasked=models.thinks_unasked,
             thinking_tags=settings.thinking_tags if settings.fake_reasoning_enabled else (),
             thinking_scan=settings.thinking_scan,
             thinking_handling=settings.fake_reasoning_handling,
@@ -304,6 +286,7 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
         adapt=_with_wishes,
         search=_Search(upstream) if settings.web_search else None,
         quota=_Quota(upstream),
+        hosts=upstream.hosts,
     )
 
 
@@ -332,9 +315,9 @@ class _Quota:
 
     @property
     def questions(self) -> tuple[Callable[[Credential], UpstreamRequest], ...]:
-        limits = self._upstream.limits_request
+        limits, unnamed = self._upstream.limits_request, self._upstream.hosts.unnamed
         # some enterprise accounts must not name their profile here
-        return limits, lambda credential: limits(without_profile(credential))
+        return limits, lambda credential: limits(unnamed(credential))
 
     def reset(self, body: bytes) -> float | None:
         return parse_reset(body)

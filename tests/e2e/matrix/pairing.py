@@ -13,8 +13,9 @@ from kiro_asgi import simulator
 from kiro_asgi.config import Settings
 from kiro_asgi.model.notes import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
+from kiro_asgi.simulator.kiro.hosts import CHAT
 from kiro_asgi.simulator.request import SECRET_ACCESS_KEY
-from kiro_asgi.simulator.service import CHAT, SimulatedService
+from kiro_asgi.simulator.service import SimulatedService
 from kiro_asgi.upstreams.manifest import all_of
 from tests.cli.processes import serving
 from tests.conformance.clients import Clients, connected, undisturbed

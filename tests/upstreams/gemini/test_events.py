@@ -498,9 +498,26 @@ def test_a_sentinel_is_no_event() -> None:
 
 def test_a_line_that_is_no_json() -> None:
     """F329: one bad event costs a notice, and nothing else."""
-    bad = b'data: {"candidates"\n\ndata: \xff\xfe\n\ndata: [1]\n\n'
+    bad = b'data: {"candidates"\n\ndata: [1]\n\n'
 
-    assert read_bytes([bad + STREAM]) == [*[Notice("event.undecodable")] * 3, *EXPECTED]
+    assert read_bytes([bad + STREAM]) == [*[Notice("event.undecodable")] * 2, *EXPECTED]
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xe4\xb8", b"\xed\xa0\x80", b"\xc0\xaf"])
+def test_a_line_that_is_no_utf_8(bad: bytes) -> None:
+    """F329: a line that would be JSON, but is not UTF-8, is skipped with a notice; none of it becomes text."""
+    line = b'data: {"candidates":[{"content":{"parts":[{"text":"a%sb"}]}}]}\n\n' % bad
+
+    assert read_bytes([line + STREAM]) == [Notice("event.undecodable", "not UTF-8"), *EXPECTED]
+
+
+def test_an_element_of_an_array_that_is_no_utf_8() -> None:
+    """F329: as of a line."""
+    element = b'{"candidates":[{"content":{"parts":[{"text":"a\xffb"}]}}]}'
+
+    found = read_bytes([b"[" + element + b"," + ARRAY[1:]], JSON)
+
+    assert sorted(found, key=lambda delta: type(delta) is Notice) == [*EXPECTED, Notice("event.undecodable")]
 
 
 def test_notices_are_bounded() -> None:

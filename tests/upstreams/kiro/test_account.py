@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.simulator.kiro.accounts import usage_limits
-from kiro_asgi.upstreams.kiro.account import UsageLimits, limits_request, parse_limits, parse_reset
+from kiro_asgi.upstreams.base import Credential, CredentialKind
+from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits, parse_reset
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 TRIAL = {"freeTrialStatus": "ACTIVE", "usageLimit": 500, "usageLimitWithPrecision": 500.0, "currentUsage": 100}
 BONUS = {"status": "ACTIVE", "usageLimit": 20, "currentUsage": 5}
@@ -107,14 +110,18 @@ def test_any_object_is_understood_somehow(document: dict[str, Any]) -> None:
 
 def test_the_request() -> None:
     """The profile is named where there is one; the address of the service may have a path."""
-    headers = ((b"authorization", b"Bearer x"),)
-    asked = limits_request("https://host/base", "arn:aws:x/y", headers)
+    upstream = KiroUpstream(settings=KiroSettings(endpoint="https://host/base"))
+    asked = upstream.limits_request(Credential(CredentialKind.ACCESS_TOKEN, "x", "arn:aws:x/y"))
     url = urlsplit(asked.url)
 
-    assert (asked.method, url.path, asked.headers) == ("GET", "/base/getUsageLimits", headers)
+    assert (asked.method, url.path, dict(asked.headers)[b"authorization"]) == (
+        "GET",
+        "/base/getUsageLimits",
+        b"Bearer x",
+    )
     assert parse_qs(url.query) == {
         "origin": ["AI_EDITOR"],
         "resourceType": ["AGENTIC_REQUEST"],
         "profileArn": ["arn:aws:x/y"],
     }
-    assert "profileArn" not in limits_request("https://host", "", headers).url
+    assert "profileArn" not in upstream.limits_request(Credential(CredentialKind.ACCESS_TOKEN, "x")).url

@@ -15,6 +15,7 @@ from kiro_asgi.model.prompt import Document, Image, Prompt, ThinkingPart, Tool, 
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.hosts import KiroHosts
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.invariants import breaches, items
 from tests.upstreams.kiro.prompts import (
@@ -226,6 +227,6 @@ def test_a_credential_may_name_its_region(region: str, host: str) -> None:
     """R40: where the profile names none the credential's region counts, if it is one."""
     credential = evolve(TOKEN, profile_arn="", region=region)
 
-    assert (
-        KiroUpstream(settings=KiroSettings(region="us-west-2")).base_url(credential) == f"https://{host}.amazonaws.com"
-    )
+    hosts = KiroHosts(KiroSettings(region="us-west-2"))
+    for address in (hosts.generation(credential), hosts.management(credential)):
+        assert address.base == f"https://{host}.amazonaws.com"

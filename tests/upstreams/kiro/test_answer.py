@@ -170,9 +170,11 @@ def test_error_report_with_status_200() -> None:
         decode("application/json", byte_by_byte(body))
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"message": "hello"}', b"[" * 100_000, b'{"content": "an answer"}'])
-def test_json_with_status_200(body: bytes) -> None:
-    """R23: a JSON document is never an answer of this service, and never a success."""
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"message": "hello"}', b"[" * 100_000, b'{"usage": 5}', b'{"content": {}}', b"[null]"]
+)
+def test_json_without_an_answer(body: bytes) -> None:
+    """R23: a JSON document in which there is no answer is no success."""
     with pytest.raises(UpstreamProtocolError) as caught:
         decode("application/json", [body])
     assert caught.value.code == "upstream.content_type"

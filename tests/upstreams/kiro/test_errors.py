@@ -29,7 +29,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
 )
 from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER, clean
-from kiro_asgi.upstreams.kiro.errors import REASONS, exception_fault, fault
+from kiro_asgi.upstreams.kiro.errors import NAMES, REASONS, exception_fault, fault
 
 SUSPENDED = "Your User ID (d-123.abc) temporarily is suspended. We've locked it as a security precaution."
 SUSPICIOUS = (
@@ -125,6 +125,49 @@ def test_error_names_beat_the_status(name: str, error: type[KiroAsgiError]) -> N
     for key in ("code", "__type"):
         assert type(fault(418, (), json.dumps({key: name, "Message": "x"}).encode())) is error
     assert type(exception_fault(name, {"message": "x"})) is error
+
+
+CASES = [str, str.lower, str.upper, lambda name: name[0].lower() + name[1:]]
+"""Spellings of one name."""
+
+PLACES = [
+    "{}",
+    "aws.protocol#{}",
+    "com.amazon.coral.service#{}",
+    "com.amazonaws.codewhisperer.{}",
+    "{}:http://internal.amazon.com/coral/com.amazon.coral.service/",
+    " com.amazon.aws.codewhisperer#{}:https://x#y ",
+]
+"""What stands around it."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("case", CASES, ids=["as-it-is", "lower", "upper", "camel"])
+@pytest.mark.parametrize("suffix", ["Exception", "Error"])
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"error"}))
+def test_a_name_is_known_however_it_is_written(name: str, suffix: str, case: Any, place: str) -> None:
+    """F070: neither case nor namespace nor address makes an exception another one, before an answer and within it."""
+    written, (error, code) = place.format(case(name + suffix)), NAMES[name]
+    report = {"message": "x"}
+
+    found = [
+        refusal(418, "x", error_type=written),
+        fault(418, (), json.dumps({"__type": written, **report}).encode()),
+        fault(418, (), json.dumps({"code": written, **report}).encode()),
+        fault(418, ((b"x-amzn-errortype", b"Unheard"),), json.dumps({"__type": written, **report}).encode()),
+        exception_fault(written, report),
+        exception_fault("", {"__type": written, **report}),
+    ]
+    assert {(type(each), each.code) for each in found} == {(error, code)}
+
+
+@pytest.mark.parametrize("case", CASES[1:])
+@pytest.mark.parametrize("reason", sorted(REASONS))
+def test_reasons_have_no_case(reason: str, case: Any) -> None:
+    """A reason is one whatever its case; its code is spelled as the service's model has it."""
+    found = refusal(400, "x", case(reason))
+
+    assert (type(found), found.code) == (REASONS[reason], reason)
 
 
 @pytest.mark.parametrize("reason", sorted(REASONS))

@@ -15,6 +15,7 @@ from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
     ConversationId,
+    Declined,
     FollowupPrompt,
     Metering,
     ModelName,
@@ -29,6 +30,7 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, FrameEventDecoder
+from kiro_asgi.upstreams.kiro.errors import NAMES
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
 
@@ -151,6 +153,13 @@ ID = "tooluse_AAAAAAAAAAAAAAAAAAAAAA"
             id="F135-percentage-inside",
         ),
         pytest.param("metadataEvent", {"tokenUsage": {"outputTokens": -1}}, [], id="F135-negative"),
+        pytest.param("messageStopEvent", {"stopReason": "MAX_TOKENS"}, [Stop(StopReason.LENGTH)], id="message-stop"),
+        pytest.param("messageStopEvent", {}, [], id="message-stop-bare"),
+        pytest.param("usageEvent", {"inputTokens": 3, "outputTokens": 4}, [TokenUsage(3, 4)], id="usage-counts"),
+        pytest.param("usageEvent", {"usage": {"inputTokens": 3}}, [TokenUsage(3)], id="usage-record"),
+        pytest.param("usageEvent", {"usage": 0.5, "unit": "credit"}, [Metering(0.5, "credit")], id="usage-price"),
+        pytest.param("metricsEvent", {"tokenUsage": {"outputTokens": 4}}, [TokenUsage(None, 4)], id="metrics-counts"),
+        pytest.param("metricsEvent", {"latencyMs": 12}, [], id="metrics-without-counts"),
     ],
 )
 def test_every_event_type_has_its_deltas(event_type: str, payload: Any, expected: list[Any]) -> None:
@@ -303,6 +312,68 @@ def test_exception_frames_raise(name: str, payload: Any, error: type[KiroAsgiErr
     with pytest.raises(error) as caught:
         next(deltas)
     assert (type(caught.value), caught.value.code, caught.value.message) == (error, code, payload["message"])
+
+
+@pytest.mark.parametrize("case", [str, str.lower, str.upper, lambda name: name[0].lower() + name[1:]])
+@pytest.mark.parametrize("header", [":exception-type", ":error-code", ":event-type"])
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"error", "ContentLengthExceeded"}))
+def test_a_frame_is_known_however_its_name_is_written(name: str, header: str, case: Any) -> None:
+    """F107: an exception ends the answer with its own error in any case, and where it comes as an event, too."""
+    written, kinds = case(f"{name}Exception"), {":exception-type": "exception", ":error-code": "error"}
+    found = Frame({":message-type": kinds.get(header, "event"), header: written}, b'{"message": "x"}')
+    wrapped = Frame(found.headers, json.dumps({written: {"message": "x"}}).encode())
+
+    for each in (found, wrapped):
+        with pytest.raises(KiroAsgiError) as caught:
+            run(FrameEventDecoder(), [each])
+        assert (type(caught.value), caught.value.code) == NAMES[name]
+        assert caught.value.message.endswith("x")
+
+
+@pytest.mark.parametrize("case", [str, str.lower, str.upper, lambda name: name[0].lower() + name[1:]])
+def test_the_output_limit_is_known_however_it_is_written(case: Any) -> None:
+    """F107: an answer that has reached its greatest length is good, whatever case says so."""
+    frames = [frame("assistantResponseEvent", {"content": "a"}), ending("exception", case(OUTPUT_LIMIT_NAME))]
+
+    assert run(FrameEventDecoder(), frames) == [TextDelta("a"), Stop(StopReason.LENGTH)]
+
+
+OUTPUT_LIMIT_NAME = "ContentLengthExceededException"
+
+WHY = {"category": "cyber", "explanation": "It could do harm.", "recommendedModel": "claude-sonnet-4.5"}
+DECLINED = Declined("cyber", "It could do harm.", "claude-sonnet-4.5")
+BETTER = Notice("declined.recommended_model", "claude-sonnet-4.5")
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        pytest.param({"refusal": WHY}, [BETTER, Stop(StopReason.CONTENT_FILTER, declined=DECLINED)], id="alone"),
+        pytest.param(
+            {"refusal": WHY, "stopReason": "END_TURN"},
+            [BETTER, Stop(StopReason.CONTENT_FILTER, declined=DECLINED)],
+            id="beside-a-reason",
+        ),
+        pytest.param({"refusal": {}}, [Stop(StopReason.CONTENT_FILTER)], id="says-nothing"),
+        pytest.param(
+            {"refusal": {"category": 7, "explanation": "No."}},
+            [Stop(StopReason.CONTENT_FILTER, declined=Declined("", "No."))],
+            id="wrong-type",
+        ),
+        pytest.param({"refusal": None, "stopReason": "END_TURN"}, [Stop(StopReason.END)], id="null"),
+        pytest.param({"refusal": "no"}, [], id="no-object"),
+    ],
+)
+def test_refusals_of_the_service(payload: Any, expected: list[Any]) -> None:
+    """A refusal ends the answer, with what the service says of it."""
+    assert read(("metadataEvent", payload)) == expected
+
+
+def test_no_reason_takes_a_refusal_back() -> None:
+    """What comes behind a refusal does not make the answer a good one."""
+    events = [("metadataEvent", {"refusal": {}}), ("messageStopEvent", {"stopReason": "END_TURN"})]
+
+    assert read(*events) == [Stop(StopReason.CONTENT_FILTER)]
 
 
 def test_error_frame_raises() -> None:

@@ -48,7 +48,7 @@ def answer(*pages: Any, error: Any = None, **more: Any) -> bytes:
         ),
         pytest.param(
             Credential(CredentialKind.ACCESS_TOKEN, "t", PROFILE),
-            "https://q.eu-central-1.amazonaws.com",
+            "https://runtime.eu-central-1.kiro.dev",
             PROFILE.encode(),
             id="token-with-profile",
         ),

@@ -6,12 +6,20 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage
 from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import credential
-from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find, parse_models
+from kiro_asgi.upstreams.kiro.models import (
+    FALLBACK,
+    THINK_IF_ASKED,
+    did_you_mean,
+    find,
+    parse_models,
+    thinks_unasked,
+)
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 
@@ -34,6 +42,22 @@ def test_did_you_mean() -> None:
     """A mistyped name leads to the nearest ids."""
     assert did_you_mean("claude-sonet-4-5", FALLBACK)[0] == "claude-sonnet-4.5"
     assert did_you_mean("zzz", FALLBACK) == ()
+
+
+def test_auto_reads_as_much_as_any_model() -> None:
+    """What the service routes may be any model: no conversation is refused for a window that is none."""
+    windows = {card.id: card.context_window for card in FALLBACK}
+
+    assert windows["auto"] == max(windows.values()) == 1_000_000
+    assert windows["deepseek-3.2"] == 164_000
+
+
+@pytest.mark.parametrize("card", [*FALLBACK, ModelCard("claude-opus-9"), ModelCard("never-heard-of")])
+def test_a_model_thinks_unasked_unless_it_is_known_not_to(card: ModelCard) -> None:
+    """Unknown models are waited for like those that think; a family that does not counts in every spelling."""
+    assert thinks_unasked(card) is (card.id not in THINK_IF_ASKED)
+    assert thinks_unasked(evolve(card, id=f"kiro/{card.id.upper()}-latest")) is thinks_unasked(card)
+    assert {each.id for each in FALLBACK} >= THINK_IF_ASKED
 
 
 def listing(*models: Any) -> bytes:
@@ -95,7 +119,8 @@ TOKEN = "kiro.access_token"
 
 def test_models_request() -> None:
     """A GET with the profile escaped, to the profile's region; an API key names no profile."""
-    request = KiroUpstream().models_request(credential(access_token="t", profile_arn=ARN), page="p/2")
+    old = KiroUpstream(settings=KiroSettings(hosts="amazonaws"))
+    request = old.models_request(credential(access_token="t", profile_arn=ARN), page="p/2")
     assert (request.method, request.url) == (
         "GET",
         "https://q.eu-central-1.amazonaws.com/ListAvailableModels?origin=AI_EDITOR&maxResults=50"

@@ -157,13 +157,17 @@ BEARER = Credential(CredentialKind.ACCESS_TOKEN, "t")
 
 
 def test_every_region_is_asked_for_profiles() -> None:
-    """A profile belongs to a region, and which one it is nobody knows; the set one is asked first."""
-    urls = [request.url for request in KiroVendor(KiroSettings(region="eu-central-1")).profile_requests(BEARER)]
+    """A profile belongs to a region, and which one it is nobody knows; the set one is asked first, at either host."""
 
-    assert urls == [
-        "https://q.eu-central-1.amazonaws.com/ListAvailableProfiles",
-        "https://q.us-east-1.amazonaws.com/ListAvailableProfiles",
-    ]
+    def asked(**settings: str) -> list[str]:
+        vendor = KiroVendor(KiroSettings(region="eu-central-1", **settings))
+        return [request.url for request in vendor.profile_requests(BEARER)]
+
+    old, new = "https://q.{}.amazonaws.com/ListAvailableProfiles", "https://management.{}.kiro.dev/"
+    assert asked() == [host.format(region) for region in ("eu-central-1", "us-east-1") for host in (old, new)]
+    assert asked(hosts="amazonaws") == [old.format("eu-central-1"), old.format("us-east-1")]
+    assert asked(hosts="kiro.dev") == [new.format("eu-central-1"), new.format("us-east-1")]
+    assert asked(management_endpoint="http://127.0.0.1:1") == ["http://127.0.0.1:1/ListAvailableProfiles"]
     (one,) = KiroVendor(KiroSettings(endpoint="http://127.0.0.1:1/")).profile_requests(BEARER)
     assert (one.url, one.body) == ("http://127.0.0.1:1/ListAvailableProfiles", b"{}")
     assert dict(one.headers)[b"authorization"] == b"Bearer t"

@@ -28,6 +28,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.hosts import KiroHosts
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.prompts import (
     ARN,
@@ -571,7 +572,7 @@ def test_rest_request() -> None:
     """F433: the REST door, a path and plain JSON, at the region's host or at any other."""
     elsewhere = rendered(ask(user("x")), endpoint="http://127.0.0.1:9999/")
     assert elsewhere.request.url == "http://127.0.0.1:9999/generateAssistantResponse"
-    found = rendered(ask(user("x")), user_agent="kiro-asgi/1.2")
+    found = rendered(ask(user("x")), user_agent="kiro-asgi/1.2", hosts="amazonaws")
     assert (found.request.method, found.request.url) == (
         "POST",
         "https://q.us-east-1.amazonaws.com/generateAssistantResponse",
@@ -619,16 +620,16 @@ def test_credentials(credential: Credential, token_type: str | None, profile: st
 @pytest.mark.parametrize(
     ("region", "arn", "host"),
     [
-        ("eu-central-1", "", "q.eu-central-1"),
-        ("eu-central-1", ARN, "q.us-east-1"),
-        ("us-gov-west-1", "arn:aws:codewhisperer:x.evil.test/#:1:profile/X", "q.us-gov-west-1"),
-        ("us-east-1", "not an arn", "q.us-east-1"),
+        ("eu-central-1", "", "q.eu-central-1.amazonaws.com"),
+        ("eu-central-1", ARN, "runtime.us-east-1.kiro.dev"),
+        ("us-gov-west-1", "arn:aws:codewhisperer:x.evil.test/#:1:profile/X", "runtime.us-gov-west-1.kiro.dev"),
+        ("us-east-1", "not an arn", "runtime.us-east-1.kiro.dev"),
     ],
 )
 def test_host_comes_from_the_region(region: str, arn: str, host: str) -> None:
     """R40: calls go to the profile's region, else to the configured one, never to a host that a value smuggles in."""
     credential = evolve(TOKEN, profile_arn=arn)
-    assert KiroUpstream(settings=KiroSettings(region=region)).base_url(credential) == f"https://{host}.amazonaws.com"
+    assert KiroHosts(KiroSettings(region=region)).generation(credential).base == f"https://{host}"
 
 
 @pytest.mark.parametrize(

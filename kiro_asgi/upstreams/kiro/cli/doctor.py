@@ -25,7 +25,8 @@ from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro import KiroSettings
-from kiro_asgi.upstreams.kiro.account import REGIONS, UsageLimits, parse_limits, region_of, without_profile
+from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits
+from kiro_asgi.upstreams.kiro.hosts import GENERATION, REGIONS, region_of
 from kiro_asgi.upstreams.kiro.tokens import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.manifest import Configured, probes_in
@@ -109,17 +110,31 @@ class KiroExamination:
         return self._settings.kiro.profile_arn or (self._token.profile_arn if self._token is not None else "")
 
     async def _connections(self) -> None:
-        trusted = doctor_checks.trusted(self._settings)
-        unsigned = Credential(CredentialKind.ACCESS_TOKEN, "", self._arn)
-        places = {"service": self._upstream.base_url(unsigned)}
+        found = [await self._connection(name, url) for name, url in self._places().items()]
+        reached = any(finding.verdict is not Verdict.FAIL for finding in found)
+        for finding in found:  # one that cannot be reached breaks nothing as long as another can
+            missed = reached and finding.verdict is Verdict.FAIL
+            self._put(evolve(finding, verdict=Verdict.WARN) if missed else finding)
         if self._token is not None and self._token.refresh_token:
             try:
-                places["sign-in"] = self._vendor.renewal(self._token).url
+                self._put(await self._connection("sign-in", self._vendor.renewal(self._token).url))
             except KiroAsgiError as error:
                 self._put(evolve(failed("sign-in", error, ADVICE), verdict=Verdict.WARN))
-        for name, url in places.items():
-            way = await doctor_checks.walk(url, trusted, self._settings.limits.connect_timeout)
-            self._put(doctor_checks.connection(name, way, self._environ, time()))
+
+    async def _connection(self, name: str, url: str) -> Finding:
+        trusted = doctor_checks.trusted(self._settings)
+        way = await doctor_checks.walk(url, trusted, self._settings.limits.connect_timeout)
+        return doctor_checks.connection(name, way, self._environ, time())
+
+    def _places(self) -> Mapping[str, str]:
+        """The addresses of the service that may be asked, each under the name of its finding."""
+        unsigned, hosts, places = Credential(CredentialKind.ACCESS_TOKEN, "", self._arn), self._upstream.hosts, {}
+        for credential in hosts.candidates(unsigned):
+            answers, lists = hosts.generation(credential), hosts.management(credential)
+            places[f"service {credential.host}".strip()] = answers.base
+            if lists.base != answers.base:
+                places[f"management {credential.host}".strip()] = lists.base
+        return places
 
     async def _credential(self, transport: Transport, store: Store, refresh: bool) -> Credential | None:
         """The credential that the gateway would use, renewed where that is due or requested.
@@ -158,12 +173,49 @@ class KiroExamination:
             patience=self._settings.stream.idle_timeout or PATIENCE,
             probes=tuple(probes_in(type(self._settings))),
         )
+        await self._choose_hosts(questions)
         models = await questions.models()
         for finding in (questions.date, models, await _limits(questions, self._upstream)):
             if finding is not None:
                 self._put(finding)
         if ask:
-            self._put(await questions.answer())
+            self._put(await self._answer(questions))
+
+    async def _choose_hosts(self, questions: Questions) -> None:
+        """Report on each of the hosts that may be asked, and go on with the first that lists models."""
+        candidates = self._upstream.hosts.candidates(questions.credential)
+        if len(candidates) == 1:
+            return
+        taken = []
+        for credential in candidates:
+            try:
+                await questions.ask(self._upstream.models_request(credential))
+            except KiroAsgiError as error:
+                self._put(refusing(credential.host, error))
+            else:
+                taken.append(credential)
+                self._put(Finding(f"host {credential.host}", Verdict.OK, "lists models for this credential"))
+        questions.credential = next(iter(taken), questions.credential)
+
+    async def _answer(self, questions: Questions) -> Finding:
+        """Ask a model, and where the host does not take the credential, at the other host."""
+        credential = questions.credential
+        try:
+            return await questions.answered()
+        except KiroAsgiError as error:
+            other = self._upstream.hosts.moved(credential, GENERATION, error)
+            if other is None:
+                return failed("request", error, ADVICE)
+            self._put(refusing(self._upstream.hosts.generation(credential).family.name, error))
+        questions.credential = other
+        return await questions.answer()
+
+
+def refusing(host: str, error: KiroAsgiError) -> Finding:
+    """A host that does not take the credential, where there is another one."""
+    found = failed(f"host {host}", error, ADVICE)
+    advice = "the gateway asks the other host, and remembers that; kiro.hosts spares it the attempt"
+    return evolve(found, verdict=Verdict.WARN, advice=advice)
 
 
 async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
@@ -172,7 +224,7 @@ async def _limits(questions: Questions, upstream: KiroUpstream) -> Finding:
         try:
             body = await questions.ask(upstream.limits_request(questions.credential))
         except UpstreamRejected:  # some enterprise accounts must not name their profile here
-            body = await questions.ask(upstream.limits_request(without_profile(questions.credential)))
+            body = await questions.ask(upstream.limits_request(upstream.hosts.unnamed(questions.credential)))
         return _left(parse_limits(body))
     except KiroAsgiError as error:
         found = failed("usage limits", error, ADVICE)

@@ -10,7 +10,7 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TextIO
 
 import anyio
 import anyio.to_thread
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.asgi.providers import new_transport
 from kiro_asgi.asgi.secrets import secrets_in
@@ -28,11 +28,12 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamUnreachable
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.net.credentials.sources import locked, read_private, write_private
-from kiro_asgi.net.requests import HttpResponse, ask_sign_in
+from kiro_asgi.net.requests import HttpResponse, ask_sign_in, fetch_whole
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.upstreams.base import Token
-from kiro_asgi.upstreams.kiro import account
+from kiro_asgi.upstreams.kiro import hosts
+from kiro_asgi.upstreams.kiro.hosts import oidc_host, social_host
 from kiro_asgi.upstreams.kiro.signin import (
     BUILDER_ID,
     PROVIDERS,
@@ -49,11 +50,10 @@ from kiro_asgi.upstreams.kiro.signin import (
 )
 from kiro_asgi.upstreams.kiro.tokens import (
     REACHED_BY,
+    KiroVendor,
     TokenUnreadable,
-    oidc_host,
     parse_token,
     render_token,
-    social_host,
 )
 
 
@@ -303,7 +303,7 @@ def _plan(arguments: argparse.Namespace, settings: Settings) -> SigningIn:
     endpoint = arguments.auth_endpoint or settings.kiro.auth_endpoint
     region = arguments.region or settings.kiro.auth_region or REGION
     problems["--auth-endpoint must be a URL"] = endpoint and not re.fullmatch(r"https?://[!-~]+", endpoint)
-    problems[f"{region!r} is not the name of a region"] = not account.REGION.fullmatch(region)
+    problems[f"{region!r} is not the name of a region"] = not hosts.REGION.fullmatch(region)
     if found := [problem for problem, there in problems.items() if there]:
         raise ConfigError("; ".join(found), code="sign_in.options")
     return SigningIn(
@@ -320,6 +320,9 @@ async def _login(
     transport = new_transport(settings, settings.kiro.proxy)
     try:
         token, provider = await plan.run(transport, screen, browser, time)
+        # A sign-in service of another address issues tokens that are nothing to the public service.
+        if settings.kiro.endpoint or settings.kiro.management_endpoint or not plan.base:
+            token = await _with_profile(token, settings, transport)
     finally:
         await transport.aclose()
     try:
@@ -328,6 +331,19 @@ async def _login(
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}", code="sign_in.file") from error
     screen.done(path, plan.base)
+
+
+async def _with_profile(token: Token, settings: Settings, transport: Transport) -> Token:
+    """*token* with the account's profile, where it came without one and the service lists one in time."""
+    vendor = KiroVendor(settings.kiro)
+    with anyio.move_on_after(PATIENCE):
+        for request in vendor.profile_requests(vendor.credential(token, "the sign-in")):
+            with suppress(KiroAsgiError):
+                answer = await fetch_whole(transport, request, patience=PATIENCE)
+                arn = vendor.profile([answer.body]) if answer.status == HTTPStatus.OK else ""
+                if arn:
+                    return evolve(token, profile_arn=arn)
+    return token
 
 
 def _check_place(path: Path) -> None:
