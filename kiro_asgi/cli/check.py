@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the report."""
     report = examine(environ)
     if arguments.json:
-        print(json.dumps(_document(report), indent=2))
+        print(json.dumps({"ok": not report.problems, **asdict(report)}, indent=2))
     else:
         for problem in report.problems:
             print_problem(printer_on(sys.stderr, environ), "problem: ", problem)
