@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
@@ -121,7 +122,7 @@ def _dedented(code: str) -> str:
 
 
 def _steps_in(block: Block, place: str) -> Iterator[Step]:
-    if block.shown:
+    if block.shown or block.run_by:
         return
     if block.language == "python" and "print(" in block.code:
         yield Step(place, "python", block.code, not_run=block.not_run)
@@ -137,14 +138,24 @@ def _steps_in(block: Block, place: str) -> Iterator[Step]:
 
 
 def _commands(lines: Sequence[str]) -> Iterator[str]:
-    """Lines that belong together, e.g. those that end with a backslash; comments are none."""
+    """Lines that belong together: those that end with a backslash, or within quotes; comments are none."""
     whole = ""
     for line in lines:
         whole += line + "\n"
-        if not line.endswith("\\") and whole.strip() and not whole.lstrip().startswith("#"):
+        if line.endswith("\\") or _is_quoting(whole):
+            continue
+        if whole.strip() and not whole.lstrip().startswith("#"):
             yield whole.strip()
-        if not line.endswith("\\"):
-            whole = ""
+        whole = ""
+
+
+def _is_quoting(command: str) -> bool:
+    """Whether a quote is open at its end."""
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def matches(expected: Sequence[str], output: str) -> bool:
