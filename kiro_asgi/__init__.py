@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from kiro_asgi._version import __version__
@@ -126,15 +127,43 @@ _HOMES: Final = MappingProxyType(
 _MODULES: Final = frozenset({"config", "dialects", "errors", "observers", "stages", "streaming", "upstreams"})
 
 
+class _StandIn:
+    """A name of the package as long as nobody has asked for it; called, it is what it stands for.
+
+    It stands in the module's dictionary, as some servers look there and nowhere else: ``hypercorn
+    'kiro_asgi:create_app()'`` evaluates those words with the dictionary, for which no ``__getattr__`` is asked.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.load()(*args, **kwargs)
+
+    def load(self) -> Any:
+        """Import what this stands for, and put it in this one's place."""
+        module = import_module(f"kiro_asgi.{_HOMES.get(self._name, 'config')}")
+        value = globals()[self._name] = getattr(module, self._name)
+        return value
+
+
+class _Package(ModuleType):
+    """Imports what a name stands for when it is first asked for: who needs one module need not wait for all others."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return value.load() if type(value) is _StandIn else value
+
+
 def __getattr__(name: str) -> Any:
-    """Import what *name* stands for when it is first asked for: who needs one module need not wait for all others."""
     if name in _MODULES:
         return import_module(f"kiro_asgi.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module 'kiro_asgi' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"kiro_asgi.{_HOMES.get(name, 'config')}"), name)
-    return value
+    raise AttributeError(f"module 'kiro_asgi' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *_MODULES})
+
+
+globals().update({name: _StandIn(name) for name in __all__ if name not in globals()})
+sys.modules[__name__].__class__ = _Package

@@ -78,6 +78,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ),
         {"anyio", "attrs", "httpcore", "httpcore2", "botocore"},
     ),
+    "simulation": (("errors", "net.transport", "simulator", "upstreams.base"), {"anyio", "attrs"}),
     "simulator": (("errors", "limits", "wire", "model"), {"anyio", "attrs", "h11"}),
     "asgi": (
         (
@@ -98,6 +99,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
             "observers",
             "tapes",
             "inspector",
+            "simulation",
             "_version",
         ),
         {"anyio", "asgiref", "attrs", "cattrs"},

@@ -20,6 +20,7 @@ from kiro_asgi import simulator
 from kiro_asgi.cli import main
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from tests.cli.processes import Serving, clean_environment, serving
+from tests.newcomer.pages import blocks_of
 from tests.package.links import relative_links
 from tests.pictures import picture
 
@@ -36,20 +37,13 @@ HOST_ENVIRONMENT = {
 """What the pages tell a reader to set, with the least that lets a Django project start."""
 
 
-def blocks(file: Path, language: str) -> list[str]:
-    """Code of one language: fenced in Markdown, ``code-block`` in reStructuredText."""
-    text = file.read_text("utf-8")
-    if file.suffix == ".md":
-        return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    found = re.findall(rf"^\.\. code-block:: {language}\n((?:\n|   .*\n)+)", text, re.MULTILINE)
-    return ["\n".join(line[3:] for line in block.splitlines() if not line.startswith("   :")) for block in found]
-
-
-def each(language: str) -> list[Any]:
+def each(language: str, *files: Path) -> list[Any]:
+    """Code of one language on pages, but for what another test runs, or a comment gives the reason why none does."""
     return [
-        pytest.param(code, id=f"{file.relative_to(ROOT)}-{number}")
-        for file in TEXTS
-        for number, code in enumerate(blocks(file, language), 1)
+        pytest.param(block.code, id=f"{file.relative_to(ROOT)}:{block.line}")
+        for file in files or TEXTS
+        for block in blocks_of(file)
+        if block.language == language and not (block.shown or block.run_by or block.not_run)
     ]
 
 
@@ -65,7 +59,7 @@ def run(command: list[str], code: str, cwd: Path) -> subprocess.CompletedProcess
         command,
         input=code,
         cwd=cwd,
-        env=clean_environment(**HOST_ENVIRONMENT),
+        env=clean_environment(PYTHONPATH=str(DOCS / "examples"), **HOST_ENVIRONMENT),
         capture_output=True,
         text=True,
         timeout=60,
@@ -82,9 +76,9 @@ def test_python_in_the_pages_runs(code: str, gateway: Serving, tmp_path: Path) -
     assert bool(done.stdout.strip()) == ("print(" in code)
 
 
-@pytest.mark.parametrize("code", [it for it in each("sh") if "curl" in it.values[0]])
+@pytest.mark.parametrize("code", [it for it in each("sh", ROOT / "README.md") if "curl" in it.values[0]])
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
-def test_curl_in_the_pages_runs(code: str, gateway: Serving, tmp_path: Path) -> None:
+def test_curl_in_readme_runs(code: str, gateway: Serving, tmp_path: Path) -> None:
     """What a reader pastes into a shell gets a whole stream."""
     done = run(["sh", "-e"], code.replace(ADDRESS, gateway.base), tmp_path)
 
@@ -200,7 +194,7 @@ def test_the_django_project_passes_its_own_tests(tmp_path: Path) -> None:
 def test_two_commands_set_everything_up() -> None:
     """A fresh machine needs one line to see it run, and one to pass the tests; the second is what `.ci/run` does."""
     service, tests = [
-        line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if "-m venv" in line
+        line for block in blocks_of(ROOT / "README.md") for line in block.code.splitlines() if "-m venv" in line
     ]
     ci = (ROOT / ".ci" / "run").read_text()
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.newcomer.__main__ import PAGES, Done, first_answer
+from tests.newcomer.__main__ import OTHERS, PAGES, Done, first_answer, installations
 from tests.newcomer.pages import Step, matches, steps_of
+from tests.newcomer.terminal import is_installation
 
 MARKDOWN = """\
 ```sh
@@ -15,6 +16,8 @@ MARKDOWN = """\
 python3 -m venv .venv && .venv/bin/pip install -q x
 curl -sN http://h \\
   -d '{}'
+curl http://h -d '{
+  "a": 1}'
 ```
 
 Words.
@@ -80,6 +83,7 @@ def test_a_page_in_markdown(tmp_path: Path) -> None:
     assert read(MARKDOWN, ".md", tmp_path) == [
         ("shell", "python3 -m venv .venv && .venv/bin/pip install -q x", ""),
         ("shell", "curl -sN http://h \\\n  -d '{}'", ""),
+        ("shell", "curl http://h -d '{\n  \"a\": 1}'", ""),
         ("shell", "export KEY=…", "needs a key"),
         ("python", "print(1)\n", "1", "…", ""),
     ]
@@ -129,3 +133,10 @@ def test_our_pages_install_and_ask(page: Path) -> None:
 
     assert any("pip install" in code for code in codes)
     assert any("curl " in code or "print(" in code or "kiro-asgi demo" in code for code in codes)
+
+
+def test_what_the_other_pages_install_is_installed() -> None:
+    """The ordinary tests need no package index, and leave these steps out: none of them is lost between the two."""
+    left = [step.place for page in OTHERS for step in steps_of(page) if is_installation(step) and not step.not_run]
+
+    assert left == [step.place for step in installations()] != []

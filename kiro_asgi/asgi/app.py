@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import anyio.to_thread
+from attrs import evolve
 
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.admission import (
@@ -50,7 +51,7 @@ from kiro_asgi.asgi.protocol import (
     response_body,
     response_start,
 )
-from kiro_asgi.asgi.providers import Internals, new_providers, new_registry, new_store
+from kiro_asgi.asgi.providers import Internals, in_effect, new_providers, new_registry, new_store, usual_internals
 from kiro_asgi.asgi.readiness import Readiness, ReadinessCheck, problems_with, settings_to_serve
 from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.asgi.relay import Attempts, Relay
@@ -115,7 +116,8 @@ class App:
         wall_clock: Seconds since the epoch, for ``created``.
         token: Makes 24 characters for ids.
         draw: Makes numbers from 0 to 1, for jitter.
-        internals: Parts that a replay makes differently; ``None`` for the usual ones.
+        internals: Parts that a replay makes differently; ``None`` for the usual ones, or for a simulated service where
+            *settings* ask for it.
 
     Raises:
         ConfigError: The settings let no client in, or hold no credential to ask with.
@@ -140,9 +142,12 @@ class App:
         draw: Callable[[], float] = random.random,
         internals: Internals | None = None,
     ) -> None:
-        internals = Internals() if internals is None else internals
         settings = settings.with_defaults(*upstreams, *dialects)
         require(problems_with(settings))
+        if internals is None:
+            settings, internals = in_effect(settings), usual_internals(settings)
+            if settings.simulate:
+                _log.warning("simulated: no service is asked, and all answers are made up, as simulate is set")
         self._settings = settings
         self._inner = inner
         self._clock = clock
@@ -180,7 +185,7 @@ class App:
             context_windows=internals.context_windows,
         )
         self._providers = tuple(providers.values())
-        self._readiness = ReadinessCheck(self._providers, self._store)
+        self._readiness = ReadinessCheck(self._providers, self._store, settings.simulate)
         limited = credential_allowances(
             settings.credentials, [name for each in self._providers for name in each.credentials.names]
         )
@@ -601,6 +606,7 @@ def create_app(
     estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
     observers: Sequence[Observer] = (),
     may_inspect: Callable[[Scope], Awaitable[bool]] | None = None,
+    simulate: bool = False,
 ) -> App:
     """The application.
 
@@ -616,15 +622,18 @@ def create_app(
         estimator: Counts tokens.
         observers: Receive the facts of every call.
         may_inspect: Decides who may see the inspector.
+        simulate: Ask a simulated service within the process, as the setting of that name does: it needs no account.
 
     Raises:
         ConfigError: The settings cannot work; the message lists every reason found.
     """
     root = Settings.including(*upstreams, *dialects)
     if settings is None:
-        settings = settings_to_serve(os.environ, root)
+        settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root)
     elif not isinstance(settings, Settings):
         settings = root.from_mapping(settings)
+    if simulate:
+        settings = evolve(settings, simulate=True)
     return App(
         settings,
         inner=inner,

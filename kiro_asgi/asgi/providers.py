@@ -15,7 +15,7 @@ from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch, checked
-from kiro_asgi.config import RetrySettings, Settings
+from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
@@ -61,6 +61,40 @@ def simulated_at(settings: Settings, url: str) -> Settings:
     """*settings* with a simulator at *url* as every service; no credential cools down, so clients can try again."""
     retry = evolve(settings.retry, refused_base=0, quota_probe=0, suspicion=0)
     return evolve(_with_each(settings, lambda upstream: upstream.simulated(url)), retry=retry)
+
+
+SIMULATOR_KEY: Final = "ksk_simulator"
+"""Opens nothing but the simulator."""
+
+NOWHERE: Final = "http://simulator.invalid"
+"""Where the simulated service is that stands in the place of the network: nothing can connect there."""
+
+
+def simulated(settings: Settings, url: str) -> Settings:
+    """*settings* with a simulator at *url* as every service, and a made-up key as the only credential of each.
+
+    No real credential can be sent: there is none in them any more.  And the made-up one never rests: after a simulated
+    failure, such as a spent quota, the next request works.
+    """
+    return simulated_at(keyed(settings, SIMULATOR_KEY), url)
+
+
+def in_effect(settings: Settings) -> Settings:
+    """*settings* as an application works with them: where ``simulate`` says so, simulated, and then open if they have
+    no key for clients, as nobody's quota can be spent."""
+    if not settings.simulate:
+        return settings
+    return opened(simulated(settings, NOWHERE))
+
+
+def opened(settings: Settings) -> Settings:
+    """*settings*; if they let no client in, they let all in, without a key."""
+    return evolve(settings, client=ClientSettings(allow_anonymous=True)) if is_closed(settings) else settings
+
+
+def is_closed(settings: Settings) -> bool:
+    """Whether *settings* let in no client at all, as the defaults do."""
+    return settings.client == ClientSettings() and not settings.keys
 
 
 def new_transport(settings: Settings, proxy: str) -> Transport:
@@ -324,3 +358,13 @@ class Internals:
 
     context_windows: Mapping[tuple[str, str], int] = field(factory=dict)
     """Tokens that models can read and write, by upstream and model, as far as that is known without asking."""
+
+
+def usual_internals(settings: Settings) -> Internals:
+    """The network, or what stands in its place where no service is to be asked."""
+    if not settings.simulate:
+        return Internals()
+    from kiro_asgi.simulation import SimulatedTransport  # imports the simulator, which few need
+
+    transport = SimulatedTransport()
+    return Internals(transports=lambda settings, proxy: transport)

@@ -17,7 +17,7 @@ from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.protocol import Headers, Scope
-from kiro_asgi.asgi.providers import new_registry, new_store, new_transport
+from kiro_asgi.asgi.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import SettingsReading
@@ -57,7 +57,7 @@ def problems_of(reading: SettingsReading) -> tuple[str, ...]:
 def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str, ...]:
     """Every reason against starting with *settings*, of which the tables in *faulty* hold no more than defaults."""
     found: list[str] = []
-    for tables, make in _parts(settings):
+    for tables, make in _parts(in_effect(settings)):
         if not any(table in faulty for table in tables):
             try:
                 make()
@@ -113,6 +113,9 @@ class ReadinessReason(StrEnum):
     STORE = "store"
     """The store of what outlives a request cannot be reached."""
 
+    SIMULATED = "simulated"
+    """No service is asked: all answers are made up."""
+
 
 @frozen
 class Readiness:
@@ -141,6 +144,7 @@ class ReadinessCheck:
 
     _providers: tuple[Provider, ...]
     _store: Store
+    _is_simulated: bool = False
     is_draining: bool = field(init=False, default=False)
     """Whether the process is going to end."""
 
@@ -150,8 +154,13 @@ class ReadinessCheck:
 
     def readiness(self) -> Readiness:
         """The readiness at this moment."""
-        down = isinstance(self._store, WatchedStore) and not self._store.is_reachable
-        return Readiness(tuple(self._reasons()), (ReadinessReason.STORE,) if down else ())
+        return Readiness(tuple(self._reasons()), tuple(self._missing()))
+
+    def _missing(self) -> Iterator[ReadinessReason]:
+        if isinstance(self._store, WatchedStore) and not self._store.is_reachable:
+            yield ReadinessReason.STORE
+        if self._is_simulated:
+            yield ReadinessReason.SIMULATED
 
     def _reasons(self) -> Iterator[ReadinessReason]:
         if self.is_draining:

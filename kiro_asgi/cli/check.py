@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
@@ -31,6 +31,9 @@ class Report:
     settings: tuple[Mapping[str, str], ...] = ()
     """``path``, ``value``, ``source`` and ``env`` of each; none where they could not be read."""
 
+    simulated: bool = False
+    """Whether no service would be asked."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -43,9 +46,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the report."""
     report = examine(environ)
     if arguments.json:
-        print(
-            json.dumps({"ok": not report.problems, "problems": report.problems, "settings": report.settings}, indent=2)
-        )
+        print(json.dumps({"ok": not report.problems, **asdict(report)}, indent=2))
     else:
         for problem in report.problems:
             print_problem(printer_on(sys.stderr, environ), "problem: ", problem)
@@ -59,11 +60,12 @@ def examine(environ: Mapping[str, str]) -> Report:
     problems = problems_of(reading)
     if reading.problems:
         return Report(problems)
+    settings = assembled(reading)
     rows = tuple(
         {"path": row.path, "value": row.value, "source": reading.sources.get(row.path, DEFAULT), "env": row.env}
-        for row in describe(assembled(reading))
+        for row in describe(settings)
     )
-    return Report(problems, rows)
+    return Report(problems, rows, settings.simulate)
 
 
 def _print(report: Report, output: Printer, hidden: Collection[str]) -> None:
@@ -72,6 +74,8 @@ def _print(report: Report, output: Printer, hidden: Collection[str]) -> None:
     _print_settings(output, shown)
     if left := len(report.settings) - len(shown):
         output.line(f"{left} settings have their defaults; --all shows them.")
+    if report.simulated:
+        output.line(("Simulated: no service would be asked, and all answers would be made up.", Tone.WARNING))
     if not report.problems:
         output.line(("The gateway would start with these settings.", Tone.GOOD))
     else:

@@ -24,7 +24,7 @@ import h11
 from attrs import define, field, frozen
 
 from kiro_asgi import create_app
-from kiro_asgi.cli.serve import simulated
+from kiro_asgi.asgi.providers import opened, simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
 from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
@@ -308,7 +308,7 @@ async def _show(server: Server, output: Printer, question: str, model: str) -> i
         listener = bind(HOST, 0)
         base = f"http://{HOST}:{listener.getsockname()[1]}"
         stop = anyio.Event()
-        tasks.start_soon(server.serve, create_app(simulated(Settings(), service.url, HOST)), listener, stop.wait)
+        tasks.start_soon(server.serve, create_app(opened(simulated(Settings(), service.url))), listener, stop.wait)
         facts = {
             "Gateway": base,
             "Service": f"simulated at {service.url}",

@@ -81,6 +81,13 @@ def _describe(credentials: Iterable[Mapping[str, Any]], words: str) -> Iterator[
         yield f"{clean(text_of(each, 'credential'))}: {state}"
 
 
+SIMULATED: Final = Finding(
+    "services",
+    Verdict.WARN,
+    "simulated: the gateway asks no service and uses no credential, so none is checked",
+    "to check them, remove the setting simulate",
+)
+
 TONES: Final[Mapping[Verdict, Tone]] = {
     Verdict.OK: Tone.GOOD,
     Verdict.WARN: Tone.WARNING,
@@ -168,6 +175,9 @@ def _examine(
     for finding in doctor_checks.settings(reading, problems_of(reading)):
         report(finding)
     if reading.problems:
+        return
+    if assembled(reading).simulate:
+        report(SIMULATED)
         return
     try:
         settings = _with_usable_state(as_served(assembled(reading), environ))

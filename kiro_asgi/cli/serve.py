@@ -24,7 +24,7 @@ from urllib.parse import quote
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.providers import keyed, simulated_at
+from kiro_asgi.asgi.providers import is_closed, opened, simulated
 from kiro_asgi.asgi.readiness import settings_to_serve
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled
@@ -43,7 +43,7 @@ from kiro_asgi.cli.standalone import (
 )
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
-from kiro_asgi.config import ClientSettings, Settings
+from kiro_asgi.config import ClientSettings, Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
@@ -53,9 +53,6 @@ from kiro_asgi.upstreams.manifest import set_up
 
 if TYPE_CHECKING:
     from kiro_asgi.replay.service import TapeService
-
-SIMULATOR_KEY: Final = "ksk_simulator"
-"""Opens nothing but the simulator."""
 
 _DAY: Final = 86_400
 MAX_WORKERS: Final = 256
@@ -157,13 +154,14 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
     _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
-    read: Callable[[], Settings] = partial(Settings.from_env if arguments.simulate else _settings, environ)
+    simulate = arguments.simulate or read_environment(Settings, environ).values.get("simulate", False)
+    read: Callable[[], Settings] = partial(Settings.from_env if simulate else _settings, environ)
     several = arguments.workers > 1
-    tapes = _tapes(arguments)
+    tapes = _tapes(arguments.tapes, arguments.tape_speed, simulate)
     with ExitStack() as stack:
         if several and arguments.metrics_listen and not environ.get(MULTIPROCESS_DIR):
             os.environ[MULTIPROCESS_DIR] = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-metrics-"))
-        if not arguments.simulate:
+        if not simulate:
             read = partial(_read_lasting, read, state_folder(environ))
         elif several:
             folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
@@ -171,6 +169,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         if arguments.inspect:
             read = partial(_read_inspected, read, arguments.inspect, secrets.token_urlsafe(24), arguments.host)
         settings = read()
+        if simulate:
+            _require_key(settings, arguments.host)
         if several and settings.inspector.enabled:
             raise ConfigError(
                 "inspector.enabled: each process knows its own calls alone; serve with --workers 1", code="inspector"
@@ -183,7 +183,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             frame_bytes=settings.responses.frame_bytes,
         )
         server.ready()
-        process = (partial(_SimulatedProcess, tapes=tapes) if arguments.simulate else _Process)(
+        process = (partial(_SimulatedProcess, tapes=tapes) if simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
             _Watch(arguments.metrics_listen, arguments.opentelemetry, bool(arguments.inspect)),
@@ -201,27 +201,30 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         return 0
 
 
-def _tapes(arguments: argparse.Namespace) -> TapeService | None:
-    """Make the service that answers from tapes, if there is to be one.
+def _tapes(folder: Path | None, speed: float, simulate: bool) -> TapeService | None:
+    """Make the service that answers from the tapes in *folder*, if there is to be one.
 
     Raises:
         ConfigError: The options or the tapes cannot be used.
     """
-    if arguments.tapes is None:
+    if folder is None:
         return None
-    if not arguments.simulate:
+    if not simulate:
         raise ConfigError("--tapes: works with a simulated service only; add --simulate", code="config.tapes")
     from kiro_asgi.replay.service import TapeService  # imports the simulator, which few need
 
-    return TapeService.of(load_tapes(arguments.tapes), max(0.0, arguments.tape_speed))
+    return TapeService.of(load_tapes(folder), max(0.0, speed))
 
 
 def _settings(environ: Mapping[str, str]) -> Settings:
     try:
-        return settings_to_serve(environ)
+        settings = settings_to_serve(environ)
     except ConfigError as error:
         error.add_note("To try the gateway without an account or settings: kiro-asgi serve --simulate")
         raise
+    if settings.simulate:  # at the start it leads to the other kind of process, so it is new in what is read anew
+        raise ConfigError("simulate: takes effect at the start only; stop the gateway and start it", code="simulate")
+    return settings
 
 
 def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
@@ -240,14 +243,24 @@ def _read_inspected(read: Callable[[], Settings], content: str, secret: str, hos
     )
 
 
-def simulated(settings: Settings, url: str, host: str) -> Settings:
-    """*settings* with the simulator at *url* as every service.
+def _require_key(settings: Settings, host: str) -> None:
+    """Refuse to let in everyone who can reach *host*, though there is no quota to be spent: the machine's work is.
 
-    No real credential is sent there, and the made-up one never rests: after a simulated failure, such as a spent quota,
-    the next request works.  Clients need no key where none is configured and only this machine can connect.
+    Raises:
+        ConfigError: Other machines can connect, and clients need no key.
     """
-    there = simulated_at(keyed(settings, SIMULATOR_KEY), url)
-    return evolve(there, client=_with_local_access(settings.client, host))
+    if is_closed(settings) and not _is_loopback(host):
+        raise ConfigError(
+            f"--host {host}: other machines can connect there, so clients need a key, even of a simulated service: set "
+            "KIRO_ASGI__CLIENT__API_KEYS, or KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS=true to let everyone in; with --host "
+            "127.0.0.1 no key is needed",
+            code="no_client_auth",
+        )
+
+
+def _simulated(settings: Settings, url: str) -> Settings:
+    """*settings* with the simulator at *url* as every service."""
+    return evolve(opened(simulated(settings, url)), simulate=True)
 
 
 @frozen
@@ -407,16 +420,17 @@ class _SimulatedProcess(_Process):
             service.answer_with(self.tapes)
 
             def read() -> Settings:
-                return simulated(self.read(), service.url, self.host)
+                settings = self.read()
+                _require_key(settings, self.host)
+                return _simulated(settings, service.url)
 
-            gateway = Reloadable(simulated(self.settings, service.url, self.host), read, tuple(watch.observers()))
+            gateway = Reloadable(_simulated(self.settings, service.url), read, tuple(watch.observers()))
             await self._serve(gateway, orders, watch, started)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
-        client = _with_local_access(self.settings.client, self.host)
-        yield "Client keys", _describe_keys(client, len(self.settings.keys))
+        yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         if self.tapes is None:
             yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
@@ -431,11 +445,6 @@ def _describe_keys(client: ClientSettings, named: int) -> str:
     if client.trust_host:
         ways.append("the principal of the host's middleware is accepted")
     return "; ".join(ways) or "none needed, any text will do"
-
-
-def _with_local_access(client: ClientSettings, host: str) -> ClientSettings:
-    """*client*; where nothing is set and only this machine can reach *host*, without keys."""
-    return ClientSettings(allow_anonymous=True) if client == ClientSettings() and _is_loopback(host) else client
 
 
 def _is_loopback(host: str) -> bool:

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.protocol import Lifespan
-from kiro_asgi.asgi.providers import new_store
+from kiro_asgi.asgi.providers import Internals, new_store
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
@@ -126,7 +126,7 @@ class Reloadable:
 
     def __attrs_post_init__(self) -> None:
         self._store = new_store(self._settings, Clocks())
-        self._app = App(self._settings, store=self._store, observers=self._observers)
+        self._app = self._new_app(self._settings, self._store)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection scope."""
@@ -144,7 +144,7 @@ class Reloadable:
             try:
                 settings = await anyio.to_thread.run_sync(self._read)
                 store = self._store if settings.state == self._settings.state else new_store(settings, Clocks())
-                app = await anyio.to_thread.run_sync(lambda: App(settings, store=store, observers=self._observers))
+                app = await anyio.to_thread.run_sync(self._new_app, settings, store)
             except ConfigError as error:
                 log_kept(error)
                 return
@@ -157,6 +157,10 @@ class Reloadable:
         await old.idle()
         self._retiring.remove(old)
         await old.aclose()
+
+    def _new_app(self, settings: Settings, store: Store) -> App:
+        # On the network in any case: a simulated service of this command is behind a socket, too.
+        return App(settings, store=store, observers=self._observers, internals=Internals())
 
     def drain(self) -> None:
         """Report as not ready from now on."""

@@ -88,6 +88,10 @@ class Settings(BuiltinSettings):
     emit_code_references: bool = setting(False, presets={"contract": True})
     """Send licensed sources as an Anthropic event of their own; the official SDKs do not know it."""
 
+    simulate: bool = False
+    """Ask no service, but a simulated one within the process, to try the gateway without an account.  Real credentials
+    are neither used nor sent.  Clients need no key, unless the settings have one."""
+
     raise_unexpected: bool = False
     """Raise unexpected exceptions to the host as well, once they are answered and logged: for a debugger, an error
     tracker or a test client around the application.  Starlette's test client gets them in any case."""

@@ -354,6 +354,26 @@ class Transport:
             await _close(old)
 
 
+class OfflineTransport(Transport):
+    """Connects to nothing; each class of it has a `fetch` of its own."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def is_crowded(self) -> bool:
+        """No request waits for a connection."""
+        return False
+
+    async def hang_up(self, reader: Reader) -> None:
+        """There is no connection."""
+
+    async def reset(self) -> None:
+        """There is no connection."""
+
+    aclose = reset
+
+
 async def _close(connection: _Connection) -> None:
     """Close it even if the caller is cancelled: nothing else refers to it any more."""
     with anyio.CancelScope(shield=True):

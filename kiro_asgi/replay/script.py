@@ -31,7 +31,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.model.events import UNAVAILABLE, SearchHit, ToolOutput
 from kiro_asgi.net.fetching import Fetched
-from kiro_asgi.net.transport import Reader, StopReading, Transport
+from kiro_asgi.net.transport import OfflineTransport, Reader, StopReading
 from kiro_asgi.replay.steps import StepLog
 from kiro_asgi.tapes.format import Line, Tape, TapeAnswer, TapeError
 from kiro_asgi.upstreams.base import UpstreamRequest
@@ -114,7 +114,7 @@ class Script:
         reader.take(data)
 
 
-class TapeTransport(Transport):
+class TapeTransport(OfflineTransport):
     """Answers from a script; for all other requests, such as for lists of models, the service is unreachable."""
 
     def __init__(self, script: Script, clock: Callable[[], float]) -> None:
@@ -156,19 +156,6 @@ class TapeTransport(Transport):
             await anyio.sleep(max(0.0, patience))
             raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
         await anyio.sleep(left)
-
-    @property
-    def is_crowded(self) -> bool:
-        """A replay has one request at a time."""
-        return False
-
-    async def hang_up(self, reader: Reader) -> None:
-        """There is no connection."""
-
-    async def reset(self) -> None:
-        """There is no connection."""
-
-    aclose = reset
 
 
 def _failure(end: Line | None) -> KiroAsgiError:

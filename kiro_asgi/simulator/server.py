@@ -354,13 +354,17 @@ def _recorded(event: h11.Request, connection: int) -> RecordedRequest:
     return RecordedRequest(event.method.decode("ascii"), path, query, headers, connection=connection)
 
 
-def _response(head: Head) -> h11.Response:
-    """*head* as h11 sends it."""
+def response_headers(head: Head) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer that begins with *head*; those of its framing come on top, unless it has a length."""
     headers = [(name.encode(), value.encode("latin-1")) for name, value in head.headers]
     headers += [(b"content-type", head.content_type.encode()), REQUEST_ID]
-    if head.length is not None:
-        headers.append((b"content-length", b"%d" % head.length))
-    return h11.Response(status_code=head.status, headers=headers, reason=_phrase(head.status).encode())
+    return headers if head.length is None else [*headers, (b"content-length", b"%d" % head.length)]
+
+
+def _response(head: Head) -> h11.Response:
+    """*head* as h11 sends it."""
+    headers, reason = response_headers(head), _phrase(head.status).encode()
+    return h11.Response(status_code=head.status, headers=headers, reason=reason)
 
 
 def _phrase(status: int) -> str:

@@ -60,6 +60,16 @@ def test_json_is_for_programs(tmp_path: Path) -> None:
     assert "canary" not in done.stdout
 
 
+def test_says_that_it_is_simulated(tmp_path: Path) -> None:
+    """No key and no credential is a problem then, and nobody takes made-up answers for real ones."""
+    done = command("check", cwd=tmp_path, KIRO_ASGI__SIMULATE="true")
+    outputs = [command("check", "--json", cwd=tmp_path, KIRO_ASGI__SIMULATE=it, **GOOD).stdout for it in "10"]
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Simulated: no service would be asked, and all answers would be made up." in done.stdout
+    assert [json.loads(output)["simulated"] for output in outputs] == [True, False]
+
+
 def test_lists_every_problem_and_ends_with_1(tmp_path: Path) -> None:
     """What cannot be read is listed whole, in text and in JSON."""
     bad = {**GOOD, "KIRO_ASGI__LIMITS__QUEUE": "many", "KIRO_ASGI__KIRO__REGOIN": "us-east-1"}

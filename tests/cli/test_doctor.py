@@ -469,6 +469,14 @@ def test_spans(seconds: float, words: str) -> None:
 # What rests at a running gateway.
 
 
+def test_a_simulated_gateway_is_not_taken_for_one_that_works(service: Simulator, doctor: Doctor) -> None:
+    """No credential is used, so none is good: that is a warning, and no service is asked."""
+    doctor.set(KIRO_API_KEY="ksk_canary-51c0", KIRO_ASGI__SIMULATE="true")
+
+    doctor.assert_found("services", (0, "warn"), "no credential", "remove the setting simulate")
+    assert service.requests == ()
+
+
 def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     """A gateway that runs is asked with a key of its own; before a fault nothing rests."""
     environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__CLIENT__API_KEYS": "k", **KEY}

@@ -28,7 +28,7 @@ def shown(page: str, arguments: str) -> list[str]:
     lines = (DOCS / page).read_text("utf-8").splitlines()
     start = lines.index(f"   $ kiro-asgi explain {arguments}") + 1
     end = next(index for index, line in enumerate(lines) if index > start and line and not line.startswith("   "))
-    return [line[3:] for line in lines[start:end]]
+    return [line[3:] for line in lines[start:end] if line.strip() != "…"]
 
 
 @pytest.fixture

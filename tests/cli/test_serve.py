@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -95,7 +96,44 @@ def test_simulate_is_anonymous_on_this_machine_only(tmp_path: Path) -> None:
     done = command("serve", "--simulate", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert "client.api_keys" in done.stderr
+    assert done.stderr.startswith("kiro-asgi: --host 0.0.0.0: other machines can connect there, so clients need a key")
+    assert "KIRO_ASGI__CLIENT__API_KEYS" in done.stderr and "127.0.0.1" in done.stderr
+
+
+def test_simulate_may_be_a_setting(tmp_path: Path) -> None:
+    """It is the option then: the rule about the address, a service on loopback, tapes; and `/ready` says so."""
+    asked = {"KIRO_ASGI__SIMULATE": "true", "KIRO_API_KEY": "ksk_canary"}
+    elsewhere = command("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, **asked)
+    with serving(cwd=tmp_path, lines=5, **asked) as server:
+        with ask(server.base, question("sim:count=3")) as answer:
+            text = text_of(answer)
+        ready = json.loads(urlopen(f"{server.base}/ready").read())
+        errors = server.stop()
+
+    assert (elsewhere.returncode, "--host 0.0.0.0" in elsewhere.stderr) == (1, True)
+    assert (text, ready["degraded"], errors) == ("1 2 3 ", ["simulated"], "")
+    assert server.announced[3].startswith("Service:            simulated at http://127.0.0.1:")
+
+
+def test_a_gateway_does_not_become_simulated(tmp_path: Path) -> None:
+    """Settings that are read anew neither let a simulated gateway ask services, nor the other way round."""
+    settings = tmp_path / "gateway.toml"
+    with simulator.running() as service:
+        kiro = f'[client]\nallow_anonymous = true\n[kiro]\nendpoint = "{service.url}"\napi_key = "ksk_file"\n'
+        for first, then in (("", "simulate = true\n"), ("simulate = true\n", "")):
+            settings.write_text(first + kiro)
+            lines = 5 if first else 4
+            with serving("--config", "gateway.toml", "--log-level", "info", cwd=tmp_path, lines=lines) as server:
+                settings.write_text(then + kiro)
+                server.process.send_signal(signal.SIGHUP)
+                assert server.process.stderr is not None
+                said = next(line for line in server.process.stderr if "settings" in line)
+                status_of(server.base)
+                server.stop()
+            assert ("simulate: takes effect at the start only" in said) == (not first), said
+    asked = [it for it in service.requests if it.operation == "GenerateAssistantResponse"]
+
+    assert len(asked) == 1
 
 
 def test_serves_a_configured_service_below_a_prefix(tmp_path: Path) -> None:

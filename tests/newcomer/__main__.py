@@ -1,5 +1,7 @@
 """Do what README.md and the tutorial say, in an empty directory each: ``python -m tests.newcomer [PAGE ...]``.
 
+Of all other pages what they install is installed, each in a new environment: the ordinary tests take all other steps.
+
 Prints a table of all commands with their times, and exits with 1 where one fails, where an output is not what the page
 says, or where the first answer comes later than `SOON` after the installation began.
 """
@@ -19,12 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from tests.newcomer.pages import Step, matches, steps_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorial*.rst")))
+OTHERS: Final = tuple(page for page in sorted((ROOT / "docs").rglob("*.rst")) if page not in PAGES)
 SOURCES: Final = ("kiro_asgi", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 """What the wheel is built from."""
 
@@ -177,6 +180,20 @@ def follow(page: Path, dist: Path) -> list[Done]:
     return done
 
 
+def installations() -> list[Step]:
+    """The steps of other pages that install something, in an environment that they leave to the reader."""
+    steps = (step for page in OTHERS for step in steps_of(page) if step.code.startswith("pip install"))
+    return [evolve(step, code=f"python3 -m venv .venv && .venv/bin/{step.code}") for step in steps if not step.not_run]
+
+
+def install(step: Step, dist: Path) -> Done:
+    """Take one of them."""
+    with _reader(dist) as reader:
+        done = reader.take(step)
+    _print(done)
+    return done
+
+
 def first_answer(done: Sequence[Done]) -> float | None:
     """Seconds from the first installation to the end of the first answer; ``None`` where there is none."""
     ran = [it for it in done if not it.step.not_run]
@@ -193,19 +210,22 @@ def _print(done: Done) -> None:
 
 
 def main(pages: Sequence[Path]) -> int:
-    """Follow *pages*; the exit status."""
+    """Follow *pages*, or all if there is none; the exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of what ends the server
-    good = True
+    good, given = True, pages or PAGES
     with tempfile.TemporaryDirectory() as folder:
         dist = _wheel(Path(folder))
-        for page in pages:
+        for page in given:
             done = follow(page, dist)
             seconds = first_answer(done)
             answer = "no answer" if seconds is None else f"first answer after {seconds:.1f} s, at most {SOON:.0f}"
             print(f"{page.name}: {len(done)} steps, {answer}\n", flush=True)
             good = good and all(it.good for it in done) and seconds is not None and seconds <= SOON
+        if not pages:
+            installed = [install(step, dist) for step in installations()]
+            good = good and all(it.good for it in installed)
     return 0 if good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main([Path(name) for name in sys.argv[1:]] or PAGES))
+    sys.exit(main([Path(name) for name in sys.argv[1:]]))

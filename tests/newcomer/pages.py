@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 from attrs import evolve, frozen
 
-__all__ = ["Step", "matches", "steps_of"]
+__all__ = ["Block", "Step", "blocks_of", "matches", "steps_of"]
 
-FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DIRECTIVE: Final = re.compile(r"^\.\. code-block:: (\w+)\n((?:\n|   .*\n?)+)", re.MULTILINE)
-NOT_RUN: Final = re.compile(r"(?:<!-- not run: (.+?) -->|^\.\. not run: (.+?))\s*\Z", re.MULTILINE | re.DOTALL)
+FENCE: Final = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+DIRECTIVE: Final = re.compile(
+    r"^( *)\.\. (?:code-block|sourcecode|code):: *(\w*)\n((?:\n|\1   .*\n?)+)"
+    r"|^( *)\.\. literalinclude:: *(\S+)\n"
+    r"|^( *)(?!\.\. )\S.*::\n\n((?:\n|\6   .*\n?)+)",
+    re.MULTILINE,
+)
+"""Code on the page, a file that it shows, or a literal block behind two colons, each with its indentation first."""
+
+MARK: Final = re.compile(
+    r"(?:<!-- (not run|run by): ((?:(?!-->).)+?) -->|^ *\.\. (not run|run by): ((?:(?!^ *\.\. ).)+?))\s*\Z",
+    re.MULTILINE | re.DOTALL,
+)
 """A comment as the last thing before a block."""
+
+CAPTION: Final = re.compile(r"^ *:caption: (.+)$", re.MULTILINE)
+SHOWN: Final = {".py": "python", ".mjs": "javascript"}
+"""End of a shown file's name to its language, where that is not the end itself."""
 
 TIME_OR_PORT: Final = re.compile(r"\d+(?:\\\.\d+)?(?=\\? (?:ms|s)\b)|(?<=127\\\.0\\\.0\\\.1:)\d+")
 """Numbers that differ from run to run, in an escaped line."""
@@ -40,43 +56,74 @@ class Step:
 
 @frozen
 class Block:
+    """One piece of code."""
+
     language: str
+    """As the page calls it; ``literal`` behind two colons, and for a shown file by the end of its name."""
+
     code: str
     line: int
-    not_run: str
-    follows: bool
+    not_run: str = ""
+    """Why it is only read, as a comment before it says."""
+
+    run_by: str = ""
+    """The test that runs it, as a comment before it says, where that is not the one for its language."""
+
+    follows: bool = False
     """Whether nothing stands between it and the block before."""
+
+    caption: str = ""
+    shown: str = ""
+    """Path of a file that is shown, relative to the page."""
 
 
 def steps_of(page: Path) -> list[Step]:
     """The steps of a Markdown or reStructuredText page."""
     steps: list[Step] = []
-    for block in _blocks(page.read_text("utf-8"), page.suffix):
+    for block in blocks_of(page):
         if block.language == "text" and block.follows and steps:
             steps[-1] = evolve(steps[-1], output=tuple(block.code.splitlines()))
         steps += _steps_in(block, f"{page.name}:{block.line}")
     return steps
 
 
-def _blocks(text: str, suffix: str) -> Iterator[Block]:
-    end = 0
-    for found in (FENCE if suffix == ".md" else DIRECTIVE).finditer(text):
+def blocks_of(page: Path) -> Iterator[Block]:
+    """Every block of a page, in order, whatever its language is."""
+    text, end = page.read_text("utf-8"), 0
+    for found in (FENCE if page.suffix == ".md" else DIRECTIVE).finditer(text):
         between = text[end : found.start()]
-        marked = NOT_RUN.search(between)
-        reason = " ".join((marked[1] or marked[2]).split()) if marked else ""
         line = text.count("\n", 0, found.start()) + 1
-        yield Block(found[1], _dedented(found[2], suffix), line, reason, end > 0 and not between.strip())
+        block = evolve(_block(found, page), line=line, follows=end > 0 and not between.strip())
+        if marked := MARK.search(between):
+            words = " ".join((marked[2] or marked[4]).split())
+            block = evolve(block, **{(marked[1] or marked[3]).replace(" ", "_"): words})
+        yield block
         end = found.end()
 
 
-def _dedented(code: str, suffix: str) -> str:
-    if suffix == ".md":
-        return code
-    lines = [line[3:] for line in code.splitlines() if not line.startswith("   :")]
+def _block(found: re.Match[str], page: Path) -> Block:
+    if page.suffix == ".md":
+        return Block(found[2], dedent(found[3]), 0)
+    if found[5] is not None:
+        suffix, file = Path(found[5]).suffix, page.parent / found[5]
+        return Block(SHOWN.get(suffix, suffix[1:] or file.name), file.read_text("utf-8"), 0, shown=found[5])
+    if found[7] is not None:
+        return Block("literal", _dedented(found[7]), 0)
+    caption = CAPTION.search(found[3])
+    return Block(found[2], _dedented(found[3]), 0, caption=caption[1] if caption else "")
+
+
+def _dedented(code: str) -> str:
+    """*code* without its indentation, and without the options before it."""
+    lines = dedent(code).splitlines()
+    while lines and lines[0].startswith(":"):
+        del lines[0]
     return "\n".join(lines).strip("\n") + "\n"
 
 
 def _steps_in(block: Block, place: str) -> Iterator[Step]:
+    if block.shown or block.run_by:
+        return
     if block.language == "python" and "print(" in block.code:
         yield Step(place, "python", block.code, not_run=block.not_run)
     elif block.language == "sh":
@@ -91,14 +138,24 @@ def _steps_in(block: Block, place: str) -> Iterator[Step]:
 
 
 def _commands(lines: Sequence[str]) -> Iterator[str]:
-    """Lines that belong together, e.g. those that end with a backslash; comments are none."""
+    """Lines that belong together: those that end with a backslash, or within quotes; comments are none."""
     whole = ""
     for line in lines:
         whole += line + "\n"
-        if not line.endswith("\\") and whole.strip() and not whole.lstrip().startswith("#"):
+        if line.endswith("\\") or _is_quoting(whole):
+            continue
+        if whole.strip() and not whole.lstrip().startswith("#"):
             yield whole.strip()
-        if not line.endswith("\\"):
-            whole = ""
+        whole = ""
+
+
+def _is_quoting(command: str) -> bool:
+    """Whether a quote is open at its end."""
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def matches(expected: Sequence[str], output: str) -> bool:
