@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import anyio
@@ -97,6 +98,8 @@ def cut(route: str, upstream: str, exchange: Exchange) -> str:
     check_transport(exchange)
     events = [each.data for each in SseDecoder().feed([exchange.content])]
     told = events[:-1] if events[-1] == "[DONE]" else events
+    if route == "openai":
+        assert json.loads(told.pop()) == {"error": json.loads(told[-1])["error"]}, "not in both forms"
     assert exchange.status == 200
     assert [place for place, data in enumerate(told) if '"error"' in data] == [len(told) - 1]
     assert not any(word in exchange.content for word in (b"message_stop", b'"finish_reason":"')), "a normal finish"
