@@ -20,6 +20,7 @@ __all__ = [
     "KeyExpired",
     "KiroAsgiError",
     "LimitReached",
+    "LimitSpent",
     "MethodNotAllowed",
     "NoWebSocket",
     "NotTheUpstream",
@@ -37,6 +38,7 @@ __all__ = [
     "UpstreamError",
     "UpstreamFault",
     "UpstreamLimitReached",
+    "UpstreamLimitSpent",
     "UpstreamModelQuotaSpent",
     "UpstreamOverloaded",
     "UpstreamProtocolError",
@@ -49,6 +51,7 @@ __all__ = [
     "UpstreamThrottled",
     "UpstreamTimeout",
     "UpstreamTokenInvalid",
+    "UpstreamUnavailable",
     "UpstreamUnreachable",
 ]
 
@@ -117,6 +120,13 @@ class LimitReached(KiroAsgiError):
 
     status = 429
     retry_safe = True
+
+
+class LimitSpent(LimitReached):
+    """This client has used up what the operator allows in a day or a month; waiting a little does not help."""
+
+    status = 402
+    retry_safe = False
 
 
 class StoreUnavailable(KiroAsgiError):
@@ -258,6 +268,12 @@ class UpstreamFault(UpstreamError):
     retry_safe = True
 
 
+class UpstreamUnavailable(UpstreamFault):
+    """The upstream says that it is out of service for now (503), and not that it lacks capacity."""
+
+    status = 503
+
+
 class UpstreamProtocolError(UpstreamError):
     """The upstream broke its protocol: torn frame, bad checksum, foreign content type."""
 
@@ -277,6 +293,7 @@ class AnswerTooLarge(UpstreamError):
 class UpstreamUnreachable(UpstreamError):
     """No connection, or the connection broke."""
 
+    status = 503
     retry_safe = True
 
 
@@ -299,6 +316,13 @@ class UpstreamRateExceeded(UpstreamThrottled):
 
 class UpstreamLimitReached(UpstreamThrottled):
     """Our credential has used up the operator's limit for now; the upstream was not asked."""
+
+
+class UpstreamLimitSpent(UpstreamLimitReached):
+    """Our credential has used up what the operator allows in a day or a month; the upstream was not asked."""
+
+    status = 402
+    retry_safe = False
 
 
 class UpstreamOverloaded(UpstreamError):

@@ -1,11 +1,11 @@
-"""Values for each event loop, where one object serves several of them."""
+"""Values for each event loop, where one object serves several of them; and the way into a loop from another thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 T = TypeVar("T")
@@ -29,3 +29,14 @@ class PerLoop(Generic[T]):
             value = self._make()
             self._values.set(value)
         return value
+
+
+def way_into() -> Callable[[Callable[[], object]], object]:
+    """Return a function that has the running event loop call another one soon, from any thread.
+
+    It raises a `RuntimeError` where the loop has ended.
+    """
+    token: Any = current_token()
+    loop = getattr(token, "native_token", token)  # anyio before 4.11 has no token of its own
+    soon: Callable[[Callable[[], object]], object] = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe
+    return soon  # trio's, or asyncio's

@@ -262,7 +262,8 @@ async def test_a_broken_openai_stream_ends_in_its_own_error(broken):
         async for data in streaming.stream_kiro_to_openai(chunked([BROKEN[broken]]), model=MODEL):
             got.append(data)
 
-    last = objects(b"".join(got))[-1]
+    last, alone = objects(b"".join(got))[-2:]
+    assert alone == {"error": last["error"]}
     assert (last["choices"], last["error"]["code"]) == ([], "stream_error")
     assert got[-1].endswith(b"data: [DONE]\n\n")
     assert b'"content":"a"' in b"".join(got)

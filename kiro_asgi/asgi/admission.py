@@ -27,8 +27,17 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.config import Settings
+from kiro_asgi.dialects.errors import LONGEST_SLEEP
 from kiro_asgi.dialects.manifest import QuotaHeaders
-from kiro_asgi.errors import ConfigError, KiroAsgiError, LimitReached, StoreUnavailable, UpstreamLimitReached
+from kiro_asgi.errors import (
+    ConfigError,
+    KiroAsgiError,
+    LimitReached,
+    LimitSpent,
+    StoreUnavailable,
+    UpstreamLimitReached,
+    UpstreamLimitSpent,
+)
 from kiro_asgi.model.events import Usage
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.base import Counters
@@ -94,6 +103,11 @@ class LimitRefusal:
     def limit(self) -> str:
         """The limit in words, such as ``3 requests a minute``."""
         return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is a budget that is not renewed so soon that a client could wait for it."""
+        return isinstance(self.claim, Budget) and self.retry_after > LONGEST_SLEEP
 
     def message(self, whose: str) -> str:
         """The message for the refused client; *whose* names the limit's owner."""
@@ -242,7 +256,7 @@ class Admission(Protocol):
         """A context in which *exchange* is answered.
 
         Raises:
-            LimitReached: The client must wait.
+            LimitReached: The client must wait, or, as `LimitSpent`, has nothing left.
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
@@ -285,7 +299,8 @@ class LimitedAdmission:
         if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
             message = held.message("this client")
-            raise LimitReached(message, code=f"quota.{held.name}", retry_after=held.retry_after)
+            kind = LimitSpent if held.is_spent else LimitReached
+            raise kind(message, code=f"quota.{held.name}", retry_after=held.retry_after)
         call.quota_headers = (*self._quota_headers(call, held.claims, held.standings),)
         answered = True
 
@@ -357,7 +372,7 @@ class CredentialLimits(Protocol):
             reading: Reads the answer: one that is not accepted has cost nothing.
 
         Raises:
-            UpstreamLimitReached: The credential is at its limit.
+            UpstreamLimitReached: The credential is at its limit, or, as `UpstreamLimitSpent`, has nothing left.
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
@@ -406,7 +421,8 @@ class LimitedCredentials:
         held = await self._reservations.take(owner, allowance, expected, call.request_id)
         if isinstance(held, LimitRefusal):
             self._note(name, held)
-            raise UpstreamLimitReached(held.message(name), code=f"quota.{held.name}", retry_after=held.retry_after)
+            kind = UpstreamLimitSpent if held.is_spent else UpstreamLimitReached
+            raise kind(held.message(name), code=f"quota.{held.name}", retry_after=held.retry_after)
         self._reached.pop(name, None)
         refused = False
 

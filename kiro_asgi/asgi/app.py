@@ -325,8 +325,10 @@ class App:
     async def aclose(self) -> None:
         """Write what is still to be stored, and close the idle upstream connections of the running event loop."""
         await self._background.aclose()
+        async with anyio.create_task_group() as group:
+            for provider in self._providers:
+                group.start_soon(provider.catalogue.aclose)
         for provider in self._providers:
-            await provider.catalogue.join()
             await provider.credentials.aclose()
         await self._close_connections()
         await self._reservations.aclose()
@@ -549,6 +551,7 @@ class App:
         return {
             "reasons": readiness.reasons,
             "degraded": readiness.degraded,
+            "lists": {each.name: each.catalogue.state for each in self._providers},
             "resting": [
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
                 for name, fault, left in self._rests()

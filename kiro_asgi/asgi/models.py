@@ -17,7 +17,7 @@ from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Loss, Note, Notes, Rule
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
-from kiro_asgi.net.catalogue import Catalogue
+from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Hosts
@@ -178,11 +178,11 @@ class Models:
         """The targets of *name*, best first; never empty.
 
         The lists are fetched where more than one service may have the model: one of them may have it letter by
-        letter.
+        letter.  One that does not come in time counts as if it did not have it.
         """
         found = self._exactly(name)
         if not found and len(self._providers) > 1:
-            await self._refresh()
+            await self._refresh(NAME_PATIENCE)
             found = self._exactly(name)
         return found or self._roughly(name) or (self.otherwise(name),)
 
@@ -235,12 +235,12 @@ class Models:
         return evolve(route, rest=rest)
 
     async def listings(self, permit: Permit) -> tuple[Listing, ...]:
-        """The models of all upstreams that *permit* allows, in the operator's order.
+        """The models of all upstreams that *permit* allows, in the operator's order, as far as they are known soon.
 
         Of several with one name the first keeps it, as it is the one that is asked; the others have their upstream's
         name before it.
         """
-        await self._refresh()
+        await self._refresh(LIST_PATIENCE)
         listed: dict[str, tuple[str, Listing]] = {}
         for provider in self._ordered():
             for card in provider.catalogue.shown():
@@ -259,7 +259,7 @@ class Models:
         for listing in await self.listings(permit):
             if listing.card.id == name:
                 return listing
-        target = (await self.targets(name))[0]
+        target = (self.known(name) or (self.otherwise(name),))[0]  # the lists were asked for, and had their time
         provider = self._providers[target.upstream]
         card = await provider.catalogue.card(target.model)
         require_permit(permit, provider, card)
@@ -268,11 +268,11 @@ class Models:
     def _ordered(self) -> list[Provider]:
         return [self._providers[name] for name in self._registry.upstreams]
 
-    async def _refresh(self) -> None:
-        """Ask for the lists that are out of date, side by side."""
+    async def _refresh(self, patience: float) -> None:
+        """Ask for the lists that are out of date, side by side; wait *patience* seconds for them at most."""
         async with anyio.create_task_group() as group:
             for provider in self._providers.values():
-                group.start_soon(provider.catalogue.refresh)
+                group.start_soon(provider.catalogue.refresh, patience)
 
 
 def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None:

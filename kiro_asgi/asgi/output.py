@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from kiro_asgi.asgi.protocol import Headers, Send, respond_in_pieces, response_body, response_start, send_most
-from kiro_asgi.dialects.base import Writer
+from kiro_asgi.dialects.base import Apart, Writer
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, replay, unsplit
@@ -29,6 +29,9 @@ _STREAM_HEADERS = (
 PART: Final = 0.003
 """Seconds of work after which others are served: a short request takes some ten turns of the event loop, and each must
 wait for one part."""
+
+_APART: Final = 0.1
+"""Seconds before a piece that a client must read by itself: proxies and clients join what comes closer together."""
 
 Item = TypeVar("Item")
 In = TypeVar("In", contravariant=True)
@@ -157,7 +160,13 @@ class Sending(Generic[Item]):
 
     async def fail(self, error: KiroAsgiError) -> None:
         """Send the in-band error and close the body."""
-        await self._write([*self._take(), *self._encoder.error(error)], more=False)
+        self._pending += self._encoder.error(error)
+        if self._pending and isinstance(self._pending[-1], Apart):
+            *pieces, apart = self._take()
+            self._pending = [apart]  # which keeps heartbeats from coming between
+            await self._write(pieces, more=True)
+            await anyio.sleep(_APART)
+        await self._write(self._take(), more=False)
 
     def _take(self) -> list[bytes]:
         pieces, self._pending = self._pending, []

@@ -134,6 +134,7 @@ _SENTENCES: Final[Mapping[str, Mapping[type[KiroAsgiError], str]]] = MappingProx
                 errors.UpstreamOverloaded: "上游服务当前负载过高,请稍后重试。",
                 errors.UpstreamThrottled: "请求过于频繁,请稍后重试。",
                 errors.UpstreamQuotaSpent: "账户额度已用完:{}",
+                errors.UpstreamLimitSpent: "账户额度已用完:{}",
                 errors.UpstreamSuspicious: "上游服务已限制该账户:{}",
                 errors.UpstreamSuspended: "上游服务已限制该账户:{}",
                 errors.UpstreamDenied: "上游服务拒绝了网关的凭据,请联系网关管理员。",

@@ -26,6 +26,10 @@ RequestHeaders = Iterable[tuple[bytes, bytes]]
 JSON: Final = b"application/json"
 
 
+class Apart(bytes):
+    """The last piece of a stream, where clients must read it by itself: it is sent a moment after all others."""
+
+
 @frozen
 class ParsedRequest:
     """A parsed request: the neutral part, and what only the dialect understands."""
@@ -85,7 +89,10 @@ class Writer(Protocol[Item]):
         ...
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
-        """The in-band ending of a stream that has begun and cannot go on; nothing may follow it."""
+        """The in-band ending of a stream that has begun and cannot go on; nothing may follow it.
+
+        The last piece may be `Apart`.
+        """
         ...
 
 

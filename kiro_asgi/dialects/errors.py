@@ -16,11 +16,13 @@ from kiro_asgi.errors import (
     ConfigError,
     ContextTooLong,
     KiroAsgiError,
+    LimitSpent,
     MethodNotAllowed,
     RequestError,
     UnknownModel,
     UnmetPromise,
     UpstreamDenied,
+    UpstreamLimitSpent,
     UpstreamQuotaSpent,
     UpstreamRejected,
 )
@@ -43,25 +45,25 @@ _SIZES: Final = re.compile(
 )
 """Sizes in the messages of the well-known services.  The prompt's is the larger one, or it would fit."""
 
+SPENT: Final = (LimitSpent, UpstreamLimitSpent, UpstreamQuotaSpent)
+"""Errors that there is nothing left to use, be it by a service's count or by the operator's."""
+
 _FINAL: Final = (
     ConfigError,
     JsonError,
     RequestError,
     UnmetPromise,
     UpstreamDenied,
-    UpstreamQuotaSpent,
     UpstreamRejected,
+    *SPENT,
 )
 """Errors that the same request meets again, however often it is sent; or that are too dear to be met again."""
 
 _WAITABLE: Final = frozenset({429, 503, 529})
-"""Statuses that always come with ``retry-after``."""
+"""Statuses that come with ``retry-after``, be the time known or not, where another try may help."""
 
-_LONGEST_SLEEP: Final = 120.0
-"""Seconds; a longer wait is sent with ``x-should-retry: false``, so that no client sleeps that long by itself."""
-
-_LONGEST_WAIT: Final = 3600.0
-"""Seconds; a longer wait is not sent, as some clients would sleep through it without a word."""
+LONGEST_SLEEP: Final = 120.0
+"""Seconds.  Some clients obey a longer ``retry-after``, and sleep through it without a word."""
 
 _SOON: Final = 1.0
 """Seconds to wait where no time is known."""
@@ -86,25 +88,33 @@ def tokens_in(error: ContextTooLong) -> tuple[int, int] | None:
     return max(sizes), min(sizes)
 
 
+def is_final(error: KiroAsgiError) -> bool:
+    """Whether the same request cannot succeed within the time that a client may sleep by itself."""
+    lasting = isinstance(error, _FINAL) and not isinstance(error, BodyTimeout)
+    return lasting or (error.retry_after or 0.0) > LONGEST_SLEEP
+
+
 def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, bytes]]:
-    """Headers about trying again, and about the methods that there are; *status* is the one that the client sees."""
-    final = isinstance(error, _FINAL) and not isinstance(error, BodyTimeout)
-    wait = _wait(error, status, final=final)
-    if final or error.retried or wait > _LONGEST_SLEEP:
+    """Headers about trying again, and about the methods that there are; *status* is the one that the client sees.
+
+    A final error has no ``retry-after``: clients such as Codex obey it before they look at anything else.
+    """
+    final = is_final(error)
+    if final or error.retried:
         yield b"x-should-retry", b"false"
-    if 0 < wait <= _LONGEST_WAIT:
+    if not final and (wait := _wait(error, status)) > 0:
         yield b"retry-after", b"%d" % ceil(wait)
         yield b"retry-after-ms", b"%d" % ceil(wait * 1000)
     if isinstance(error, MethodNotAllowed):
         yield b"allow", ", ".join(error.allow).encode("ascii")
 
 
-def _wait(error: KiroAsgiError, status: int, *, final: bool) -> float:
+def _wait(error: KiroAsgiError, status: int) -> float:
     """Seconds until another try may help; 0 where no time is to be sent."""
     wait = error.retry_after or 0.0
-    if status in _WAITABLE and not final:
-        return min(wait, _LONGEST_WAIT) if wait > 0 else _SOON
-    return wait if final or error.retried else 0.0
+    if status in _WAITABLE:
+        return wait if wait > 0 else _SOON
+    return wait if error.retried else 0.0
 
 
 NO_MODEL: Final = "is empty; name a model, GET /v1/models lists them"

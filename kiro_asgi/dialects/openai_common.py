@@ -21,12 +21,14 @@ from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
     LimitReached,
+    LimitSpent,
     RequestError,
     TooBusy,
     Unauthorized,
     UnknownModel,
     UpstreamDenied,
     UpstreamError,
+    UpstreamLimitSpent,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -34,6 +36,7 @@ from kiro_asgi.errors import (
     UpstreamSuspicious,
     UpstreamThrottled,
     UpstreamTimeout,
+    UpstreamUnavailable,
     UpstreamUnreachable,
 )
 from kiro_asgi.limits import LARGEST_INTEGER
@@ -231,11 +234,14 @@ _WORDINGS: Final = MappingProxyType[type[KiroAsgiError], Wording](
         BodyTimeout: Wording(_INVALID, "", "timeout_error"),
         ContextTooLong: Wording(_INVALID, "context_length_exceeded", _INVALID),
         UpstreamError: Wording("server_error"),
+        UpstreamUnavailable: Wording("server_error", streamed="overloaded_error"),
         UpstreamUnreachable: Wording("server_error", streamed="overloaded_error"),
         UpstreamTimeout: Wording("server_error", streamed="timeout_error"),
         LimitReached: Wording("rate_limit_error", "rate_limit_exceeded", "rate_limit_error"),
         UpstreamThrottled: Wording("rate_limit_error", "rate_limit_exceeded", "rate_limit_error"),
         UpstreamOverloaded: Wording("server_error", "server_is_overloaded", "overloaded_error", status=503),
+        LimitSpent: Wording(_SPENT, _SPENT, _SPENT),
+        UpstreamLimitSpent: Wording(_SPENT, _SPENT, _SPENT),
         UpstreamQuotaSpent: Wording(_SPENT, _SPENT, _SPENT),
         UpstreamDenied: Wording("server_error", "upstream_credential_refused"),
         UpstreamSuspicious: Wording("server_error", "upstream_account_limited"),
@@ -361,8 +367,13 @@ class ChunkStream:
             yield _DONE
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
-        """A chunk without choices that holds the error, and the sentinel; nothing when the stream has ended."""
+        """The error in a chunk without choices, then by itself, and the sentinel; nothing when the stream has ended.
+
+        Of the two forms each client knows one: some read nothing that is no chunk, and the AI SDK overlooks the error
+        in one.  The official SDKs raise the first, and read no further.
+        """
         if self._closed:
             return []
         self._closed = True
-        return [b'%b[],"error":%b}\n\n%b' % (self._common, dumps(stream_error_object(error)), _DONE)]
+        told = dumps(stream_error_object(error))
+        return [b'%b[],"error":%b}\n\ndata: {"error":%b}\n\n%b' % (self._common, told, told, _DONE)]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from time import monotonic
 
 import anyio
 from attrs import define, evolve, field
 
-from kiro_asgi.errors import KiroAsgiError, UnknownModel
+from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamTimeout
 from kiro_asgi.limits import MODEL_PAGES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 
 LIST_TIMEOUT = 15.0
-"""Seconds for all pages together: a client waits for them."""
+"""Seconds for all pages together."""
+
+LIST_PATIENCE = 2.0
+"""Seconds that a client who wants the models waits for lists.  Claude Code gives up after three."""
+
+NAME_PATIENCE = 5.0
+"""Seconds that a request waits where the lists decide who is asked.  Longer, since it may otherwise be sent to a
+service that does not have the model, and fail; a list that is answered too soon only lacks some models."""
 
 _DOUBT = 60.0
 """Seconds before a service that did not list its models is asked again."""
@@ -51,8 +57,9 @@ class Catalogue:
     """The models of one upstream.
 
     A name that is built in or listed is found without waiting; a list that is missing, or old, is asked for meanwhile,
-    and its entry for the model counts from then on.  Any other name waits for the list; where there is none, the name
-    is passed on as it is, and the service decides.  A list that cannot be renewed stays.
+    and its entry for the model counts from then on.  Any other name waits for the list, though not for long: what comes
+    later counts for later requests.  Where there is no list, the name is passed on as it is, and the service decides.
+    A list that cannot be renewed stays.
     """
 
     _source: ModelSource
@@ -68,7 +75,13 @@ class Catalogue:
     _aliases: dict[str, str] = field(init=False)
     """By alias and by its one spelling."""
 
+    _failure: str = field(init=False, default="")
+    """The class of the error for which the service gave no list when it was asked last."""
+
     _stale_at: float = field(init=False, default=float("-inf"))
+    _asked_at: float = field(init=False, default=float("-inf"))
+    """When the list was asked for last."""
+
     _turn: PerLoop[anyio.Lock] = field(init=False, factory=lambda: PerLoop(anyio.Lock))
 
     def __attrs_post_init__(self) -> None:
@@ -115,32 +128,34 @@ class Catalogue:
         meant = self.meant(name)
         card = self._known(meant)
         if card is None:
-            await self.refresh()
+            await self.refresh(NAME_PATIENCE)
             card = self._known(meant)
         elif self._ttl and self._is_stale():
-            with suppress(RuntimeError):  # no thread left: no request waits for this list
-                self._flights.start(self.refresh)
+            self._start()
         if card is not None:
             return card
         if not self._listed or meant.startswith(self._source.unlisted):
             return ModelCard(id=self._source.normalise(meant))
         raise self.unknown(meant)
 
-    async def refresh(self) -> None:
-        """Fetch the list, unless the cached one is still fresh."""
-        if not self._is_stale():
-            return
-        async with self._turn.here():
-            if not self._is_stale():
-                return
-            listed = await self._ask()
-            self._stale_at = self._clock() + (self._ttl if listed else _DOUBT)
-            if listed:
-                self._learn(listed)
+    async def refresh(self, patience: float = LIST_PATIENCE) -> None:
+        """Have the list fetched, unless the cached one is still fresh; wait *patience* seconds for it at most."""
+        if self._is_stale():
+            in_background = self._ttl and self._start()
+            await (self._landing(patience) if in_background else self._ask_here(patience))
 
-    async def join(self) -> None:
-        """Wait until no list is asked for in the background."""
+    async def aclose(self) -> None:
+        """Wait a moment for the list that is asked for in the background, then end that."""
+        await self._landing(LIST_PATIENCE)
+        self._flights.cancel()
         await self._flights.join()
+
+    @property
+    def state(self) -> str:
+        """The list's: ``listed``, ``asking``, ``unasked``, or the class of the error for which there is no new one."""
+        if self._failure or self._listed:
+            return self._failure or "listed"
+        return "asking" if self._flights.is_under_way else "unasked"
 
     def lists(self, name: str) -> bool:
         """As `knows`, letter by letter: no other spelling counts."""
@@ -176,14 +191,55 @@ class Catalogue:
         cards = (*self._source.builtin, *listed)
         self._index = {self._source.normalise(card.id): card for card in cards} | {card.id: card for card in cards}
 
-    async def _ask(self) -> tuple[ModelCard, ...]:
-        """All pages; nothing where one is missing, since half a list would deny models that exist."""
+    def _start(self) -> bool:
+        """Ask for the list in the background, if nobody does; false where no thread is left for that."""
+        if not self._flights.is_under_way:
+            self._asked_at = self._clock()
         try:
-            with anyio.move_on_after(LIST_TIMEOUT):
-                return await self._pages()
-        except KiroAsgiError:
-            pass
-        return ()
+            self._flights.start(self._renew)
+        except RuntimeError:
+            return False
+        return True
+
+    async def _landing(self, patience: float) -> None:
+        """Wait for the list until *patience* seconds after it was asked for.
+
+        They do not begin anew for each request: a service that hangs holds up those that come first, and no others.
+        """
+        with anyio.move_on_after(max(self._asked_at + patience - self._clock(), 0.0)):
+            await self._flights.join()
+
+    async def _ask_here(self, patience: float) -> None:
+        """Ask for the list within the request that needs it."""
+        with anyio.move_on_after(patience) as scope:
+            async with self._turn.here():
+                await self._renew()
+        if scope.cancelled_caught:
+            self._miss(UpstreamTimeout.__name__)
+
+    async def _renew(self) -> None:
+        """Fetch all pages; where one is missing none counts, since half a list would deny models that exist."""
+        if not self._is_stale():
+            return
+        try:
+            with anyio.fail_after(LIST_TIMEOUT):
+                listed = await self._pages()
+        except TimeoutError:
+            self._miss(UpstreamTimeout.__name__)
+        except KiroAsgiError as error:
+            self._miss(type(error).__name__)
+        else:
+            self._take(listed)
+
+    def _take(self, listed: tuple[ModelCard, ...]) -> None:
+        if not listed:
+            self._miss("empty")
+            return
+        self._learn(listed)
+        self._failure, self._stale_at = "", self._clock() + self._ttl
+
+    def _miss(self, failure: str) -> None:
+        self._failure, self._stale_at = failure, self._clock() + _DOUBT
 
     async def _pages(self) -> tuple[ModelCard, ...]:
         listed = await pages(self._source.ask, self._source.parse)

@@ -337,7 +337,7 @@ class Measuring(ByteObserver):
         status = f"{end.status // 100}xx" if end.status else "none"
         self.add(ACTIVE, -1, {API: call.api})
         self.add(REQUESTS, 1, {API: call.api, ROUTE: call.route or OTHER, STATUS: status, OUTCOME: end.outcome.value})
-        if end.error == "LimitReached":
+        if end.error in ("LimitReached", "LimitSpent"):
             self.add(LIMIT_REFUSALS, 1, {LIMIT: end.code})
         if end.plan is not None:
             self._answered(end.plan, end)

@@ -22,6 +22,7 @@ from kiro_asgi.errors import (
     UpstreamFault,
     UpstreamProtocolError,
     UpstreamRejected,
+    UpstreamUnavailable,
 )
 from kiro_asgi.model.events import Declined
 from kiro_asgi.wire.json import JsonError, loads, text_of
@@ -129,6 +130,13 @@ _OTHERWISE: Final[Meaning] = (UpstreamProtocolError, "upstream.status")
 def by_status(status: int, known: Mapping[int, Meaning]) -> Meaning:
     """Classify *status* where nothing else is known; *known* is the upstream's own table."""
     return known.get(status) or _HUNDREDS.get(status // 100) or _OTHERWISE
+
+
+def unavailable(error: KiroAsgiError, status: int) -> KiroAsgiError:
+    """*error*, but where a service that answers 503 says no more than that it failed: then it is not available."""
+    if status != 503 or type(error) is not UpstreamFault:
+        return error
+    return UpstreamUnavailable(error.message, code=error.code, retry_after=error.retry_after)
 
 
 def worded(error: Class, message: str) -> str:

@@ -129,7 +129,7 @@ async def test_where_no_other_helps_the_first_reason_is_told(dialect, app, sim):
     sim.enqueue(refusal(429, "Slow down.", retry_after="7"))
     exchange = await ask(dialect, "all-fail").run(app(retry={"attempts": 1}))
 
-    assert exchange.status == 502  # nobody listens at the second, which was asked, so its reason counts
+    assert exchange.status == 503  # nobody listens at the second, which was asked, so its reason counts
     sim.enqueue(refusal(429, "Slow down.", retry_after="7"))
     rows = {"models": ["x=kiro/claude-sonnet-4.5>anthropic/nothing-of-the-kind"]}
     exchange = await ask(dialect, "x").run(app(retry={"attempts": 1}, routing=rows))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio
 import pytest
 from attrs import frozen
 
 from kiro_asgi import App
-from kiro_asgi.simulator import Pause, json_answer
+from kiro_asgi.net.catalogue import LIST_PATIENCE
+from kiro_asgi.simulator import Pause, Stall, json_answer
 from tests.asgi.conftest import is_asking
 from tests.asgi.driver import Exchange, get, post
 
@@ -194,3 +196,43 @@ async def test_a_list_of_a_compatible_server_counts(gateway, sim):
     (body,) = (request.json() for request in sim.requests if request.operation == "openai.chat")
 
     assert ("reasoning_effort" in body, body["max_completion_tokens"]) == (False, 3_000)
+
+
+def ids(answer: Any) -> set[str]:
+    """Of a list of models, in either form."""
+    return {each.get("id") or each["name"].removeprefix("models/") for each in answer.get("data") or answer["models"]}
+
+
+LISTS = ("/v1/models", "/v1beta/models", "/v1/models/claude-sonnet-4.5", "/v1beta/models/claude-sonnet-4.5")
+
+
+@pytest.mark.parametrize("ttl", [3600.0, 0.0], ids=["kept", "not-kept"])
+@pytest.mark.parametrize("path", LISTS)
+async def test_one_service_that_hangs_does_not_hold_up_a_list(path, ttl, gateway, sim):
+    """The first request ever is answered soon, with what the others list and what is built in of this one."""
+    sim.enqueue((Stall(),), operation="ListAvailableModels")
+    slices = {name: {"api_key": "key", "endpoint": sim.url, "models_ttl": ttl} for name in ("gemini", "anthropic")}
+    app = gateway(kiro={"models_ttl": ttl}, **slices, fresh=True)
+    with anyio.fail_after(LIST_PATIENCE + 0.8):  # Claude Code gives up after three
+        exchange = await get(path).run(app)
+    with anyio.fail_after(LIST_PATIENCE):
+        ready = (await get("/ready").run(app)).json()
+    await app.aclose()
+
+    assert exchange.status == 200
+    assert ready["lists"] == {"kiro": "asking" if ttl else "UpstreamTimeout", "gemini": "listed", "anthropic": "listed"}
+    if path.endswith("/models"):
+        assert ids(exchange.json()) > {"claude-sonnet-4.5", "gemini-2.5-pro", "claude-opus-4-6"}
+
+
+async def test_what_a_list_says_too_late_counts_for_the_next_request(gateway, sim):
+    """The gateway goes on asking in the background, for as long as a list may take."""
+    late = {"models": [{"modelId": "late-model"}]}
+    sim.enqueue((Pause(LIST_PATIENCE + 0.5), *json_answer(200, late)), operation="ListAvailableModels")
+    app = gateway(kiro=KEPT, fresh=True)
+    first = ids((await get("/v1/models").run(app)).json())
+    while (await get("/ready").run(app)).json()["lists"]["kiro"] == "asking":  # noqa: ASYNC110 - a thread has no event
+        await anyio.sleep(0.05)
+
+    assert "late-model" not in first
+    assert ids((await get("/v1/models").run(app)).json()) == {"late-model"}

@@ -9,11 +9,13 @@ from hashlib import sha256
 import anyio
 import pytest
 
+from kiro_asgi import App
 from kiro_asgi.asgi.auth import Authenticator
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.simulator import refusal
+from tests.asgi.conftest import settings_for
 from tests.asgi.driver import get, post
 from tests.valkey_server import free_port, needs_server, running
 
@@ -136,14 +138,38 @@ async def test_a_reservation_counts_what_the_client_allows(gateway, sim, target,
     assert long == pytest.approx(usual, abs=FIELD)
 
 
-async def test_a_day_that_is_spent_is_not_tried_again(gateway, sim):
-    """Both official JavaScript SDKs would sleep and try; they obey this header."""
-    app = gateway(fresh=True, quotas={"tokens_per_day": 30})
-    assert (await ask(app)).status == 200
-    refused = await ask(app)
-    assert refused.status == 429
-    assert "30 tokens a day" in refused.json()["error"]["message"]
+NOON, NEARLY_MIDNIGHT = (datetime(2026, 11, 25, *hour, tzinfo=UTC).timestamp() for hour in ((12,), (23, 59)))
+SPENT = {"/v1/messages": (402, "billing_error"), "/v1/chat/completions": (402, "insufficient_quota")} | {
+    "/v1/responses": (429, "insufficient_quota")
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_day_that_is_spent_is_a_spent_quota(sim, path):
+    """Nothing is asked again, by no client: it is told as if the service's quota were spent, without a time to wait."""
+    app = App(settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}), wall_clock=lambda: NOON)
+    assert (await ask(app, path)).status == 200
+    refused = await ask(app, path)
+    await app.aclose()
+
+    assert (refused.status, refused.json()["error"]["type"]) == SPENT[path]
+    assert re.search(
+        "30 tokens a day, of which [0-9]+ are left; try again in 43200 s", refused.json()["error"]["message"]
+    )
     assert refused.headers["x-should-retry"] == "false"
+    assert not {"retry-after", "retry-after-ms"} & refused.headers.keys()
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_day_that_is_nearly_over_is_waited_for(sim, path):
+    """What a minute heals is a limit like any other."""
+    app = App(settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}), wall_clock=lambda: NEARLY_MIDNIGHT)
+    assert (await ask(app, path)).status == 200
+    refused = await ask(app, path)
+    await app.aclose()
+
+    assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+    assert "x-should-retry" not in refused.headers
 
 
 async def test_a_failure_costs_no_tokens(gateway, sim):

@@ -56,7 +56,7 @@ async def test_what_failed_before_the_commit_is_tried_again(dialect, stream, tro
 @pytest.mark.parametrize("attempts", [1, 2, 4])
 @pytest.mark.parametrize(
     ("script", "status"),
-    [pytest.param((Reset(),), 502, id="reset"), pytest.param(refusal(429, "Slow down."), 429, id="429")],
+    [pytest.param((Reset(),), 503, id="reset"), pytest.param(refusal(429, "Slow down."), 429, id="429")],
 )
 async def test_the_number_of_tries_is_bounded(dialect, stream, attempts, script, status, gateway, sim):
     """F062/F065: as many tries as configured, then the failure as an HTTP status."""
@@ -66,7 +66,7 @@ async def test_the_number_of_tries_is_bounded(dialect, stream, attempts, script,
     assert len(sim.requests) == attempts
     assert exchange.status == status
     words = error_of(dialect, exchange)["message"]
-    assert words.startswith("Stream connection failed" if status == 502 else "Slow down.")
+    assert words.startswith("Stream connection failed" if status == 503 else "Slow down.")
 
 
 FINAL = [

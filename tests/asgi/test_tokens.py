@@ -172,10 +172,12 @@ async def test_who_takes_over_does_so_with_its_own_profile(signed_in, sim):
 @pytest.mark.parametrize(
     ("answer", "kiro", "status", "type_", "wait"),
     [
-        pytest.param(refusal(503, "out of order"), {}, 502, "api_error", (None,), id="out-of-order"),
+        pytest.param(refusal(503, "out of order"), {}, 503, "overloaded_error", ("1", "2", "3"), id="out-of-order"),
         pytest.param(refusal(429, "slower"), {}, 429, "rate_limit_error", ("2", "3"), id="throttled"),
-        pytest.param(None, {"auth_endpoint": "http://127.0.0.1:1"}, 502, "api_error", (None,), id="unreachable"),
-        pytest.param(refusal(400, "invalid_grant"), {}, 502, "api_error", ("5", "6"), id="ended"),
+        pytest.param(
+            None, {"auth_endpoint": "http://127.0.0.1:1"}, 503, "overloaded_error", ("1", "2", "3"), id="unreachable"
+        ),
+        pytest.param(refusal(400, "invalid_grant"), {}, 502, "api_error", (None,), id="ended"),
     ],
 )
 async def test_a_sign_in_service_that_gives_no_token(dialect, answer, kiro, status, type_, wait, signed_in, sim):

@@ -50,6 +50,16 @@ class Codex:
         assert [it["type"] for it in reports if it["type"].startswith("turn.")] == ["turn.started", "turn.completed"]
         return [it["item"] for it in reports if it["type"] == "item.completed"]
 
+    def fail(self, question: str) -> str:
+        """What it says of a turn that fails."""
+        output = self._run(
+            "sh", "-c", '"$@"; test $? = 1', "sh",
+            self.command, "exec", "--json", "--strict-config", "--skip-git-repo-check", "--model", CLAUDE, question,
+        )  # fmt: skip
+        *_, end = map(json.loads, output.splitlines())
+        assert end["type"] == "turn.failed"
+        return str(end["error"]["message"])
+
     def _run(self, *command: str, given: str = "") -> str:
         return self.gateway.run(*command, folder=self.project, home=self.home, given=given, **self.environ)
 
@@ -182,6 +192,21 @@ def test_over_websocket(
         line[line.index(verb) :].split()[:3] for line in log.splitlines() for verb in ("GET ", "POST ") if verb in line
     ]
     assert Counter(" ".join(words) for words in lines) == calls, log
+
+
+@pytest.mark.parametrize("provider", ["", WEBSOCKET], ids=["http", "websocket"])
+def test_a_spent_quota_ends_the_turn_at_once(
+    provider: str, packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """It asks once, and says what is the matter in its own words; after a 402 it waited, and asked five times more."""
+    with running(tmp_path, "--access-log", secluded=secluded) as gateway:
+        codex = Codex(gateway, packages, home, project)
+        codex.set_up(provider)
+        told = codex.fail("sim:quota")
+        log = gateway.stop()
+
+    assert told == "Quota exceeded. Check your plan and billing details."
+    assert log.count("POST /v1/responses 429") == 1, log
 
 
 @pytest.mark.parametrize("provider", ["", WEBSOCKET], ids=["http", "websocket"])

@@ -107,6 +107,29 @@ def test_gemini_cli_comes_back_when_it_is_told_to(gemini: Ask, home: Path) -> No
     assert "Suggested retry after 1s" in (home / TOLD).read_text()
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("sim:exception", "Encountered an unexpected error when processing the request"),
+        ("sim:quota", "You have exhausted your daily quota on this model"),
+    ],
+)
+def test_gemini_cli_says_what_went_wrong(
+    question: str, words: str, served: Gateway, packages: Path, home: Path, project: Path
+) -> None:
+    """In the middle of an answer, in the gateway's words; of a spent quota, in its own."""
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "settings.json").write_text(json.dumps(SETTINGS))
+    told = served.run(
+        "sh", "-c", '"$@" 2>&1; test $? != 0', "sh",
+        str(packages / "node_modules" / ".bin" / "gemini"), "-m", MODEL, "-p", question, "--skip-trust",
+        folder=project, home=home, GOOGLE_GEMINI_BASE_URL=served.base, GEMINI_API_KEY=KEY,
+    )  # fmt: skip
+
+    assert words in told
+    assert "Incomplete JSON" not in told
+
+
 @pytest.fixture(scope="module")
 def reports(gateway: Gateway, scripts: Path) -> dict[str, Any]:
     """What came of every question to the SDK."""

@@ -61,3 +61,5 @@ for (const [name, { make, options }] of Object.entries(providers)) {
   }
   await report(`${name} streamed broken`, () => streamed({ ...base, prompt: "sim:exception" }));
 }
+const completion = { model: openai.completion(given.model), maxRetries: 0 };
+await report("completion streamed broken", () => streamed({ ...completion, prompt: "sim:exception" }));

@@ -232,12 +232,14 @@ def test_an_error_later_ends_the_answer(dialect: TransparentDialect, pieces: int
 
 @pytest.mark.parametrize("name", ["", "mine"])
 def test_an_error_of_ours_belongs_to_the_stream(name: str) -> None:
-    """F085/F256: the error chunk has the id, the time and the model of the chunks before it, and no choices."""
+    """F085/F256: the error chunk has the id, the time and the model of the chunks before it, and no choices; the error
+    itself follows."""
     chunk = event({**CHUNK, "created": 5, "choices": [{"index": 0, "delta": {"content": "x"}}]})
     stage = CHAT.passthrough(fault, HEADING, name)
     list(stage.feed([chunk]))
-    told, done = SseDecoder().feed([b"".join(stage.error(UpstreamFault("no")))])
+    told, alone, done = SseDecoder().feed([b"".join(stage.error(UpstreamFault("no")))])
     said = json.loads(told.data)
+    assert json.loads(alone.data) == {"error": said["error"]}
 
     assert done.data == "[DONE]"
     assert (said["id"], said["created"], said["model"]) == ("chatcmpl-1", 5, name or "theirs")
@@ -274,6 +276,7 @@ def dialect_heartbeat(dialect: TransparentDialect) -> bytes:
             CHAT,
             b'data: {"id":"chatcmpl-ours","object":"chat.completion.chunk","created":7,"model":"asked","choices":[],'
             b'"error":{"message":"no","type":"api_error","param":null,"code":"stream_error"}}\n\n'
+            b'data: {"error":{"message":"no","type":"api_error","param":null,"code":"stream_error"}}\n\n'
             b"data: [DONE]\n\n",
         ),
     ],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic
 from urllib.parse import parse_qs
 
 import anyio
@@ -10,7 +13,7 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
-from kiro_asgi.net.catalogue import Catalogue, ModelSource
+from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue, ModelSource
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
@@ -33,7 +36,14 @@ class Clock:
         return self.now
 
 
-def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping[str, str] | None = None) -> Catalogue:
+def new_catalogue(
+    url: str,
+    clock: Callable[[], float],
+    transport: Transport,
+    aliases: Mapping[str, str] | None = None,
+    *,
+    ttl: float = 100.0,
+) -> Catalogue:
     upstream, secret = KiroUpstream(settings=KiroSettings(endpoint=url)), credential("ksk_x")
 
     async def ask(page: str) -> bytes:
@@ -50,7 +60,7 @@ def new_catalogue(url: str, clock: Clock, transport: Transport, aliases: Mapping
         builtin=BUILTIN,
         aliases=aliases or {},
     )
-    return Catalogue(source, SingleFlight("listing", transport), ttl=100.0, clock=clock)
+    return Catalogue(source, SingleFlight("listing", transport), ttl=ttl, clock=clock)
 
 
 def asked(running: simulator.Simulator) -> int:
@@ -130,14 +140,58 @@ async def test_an_unreachable_list_is_no_failure(transport):
 
 
 async def test_a_cancelled_asker_does_not_lock_the_others_out(transport):
-    """Whoever asks next, asks."""
+    """What one client asked for goes on without it, for those that come after."""
     async with simulator.serve() as running:
-        running.enqueue((simulator.Stall(),), operation="ListAvailableModels")
+        running.enqueue((simulator.Pause(0.3), *page("late")), operation=LIST)
         models = new_catalogue(running.url, Clock(), transport)
         with anyio.move_on_after(0.1):
             await models.cards()
 
-        assert len(await models.cards()) > len(BUILTIN)
+        assert [card.id for card in await models.cards()] == ["late"]
+        assert asked(running) == 1
+
+
+@asynccontextmanager
+async def hanging(transport: Transport, ttl: float = 100.0) -> AsyncIterator[tuple[Catalogue, simulator.Simulator]]:
+    """A catalogue whose service does not answer; at the end nothing is asked any more."""
+    async with simulator.serve() as running:
+        running.enqueue((simulator.Stall(),), operation=LIST)
+        models = new_catalogue(running.url, monotonic, transport, ttl=ttl)
+        yield models, running
+        await models.aclose()
+        assert not any(thread.name == "kiro-asgi listing" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("ttl", [100.0, 0.0], ids=["kept", "not-kept"])
+async def test_a_service_that_hangs_holds_up_the_first_and_nobody_after(ttl, transport):
+    """A client waits `LIST_PATIENCE` seconds from when the service was asked; later ones get what is known, at once."""
+    async with hanging(transport, ttl) as (models, running):
+        assert models.state == "unasked"
+        with anyio.fail_after(LIST_PATIENCE + 1):
+            assert await models.cards() == BUILTIN
+        with anyio.fail_after(1):
+            assert [await models.cards() for _ in range(5)] == [BUILTIN] * 5
+        assert models.state == ("asking" if ttl else "UpstreamTimeout")
+        assert asked(running) == 1
+
+
+async def test_a_name_that_no_list_has_waits_longer_and_is_passed_on(transport):
+    """Whom to ask depends on it; a service that hangs still does not keep a request to itself."""
+    async with hanging(transport) as (models, _):
+        began = monotonic()
+        assert (await models.find("brand-new")).id == "brand-new"
+
+        assert LIST_PATIENCE < monotonic() - began < NAME_PATIENCE + 1
+
+
+async def test_clients_that_leave_leave_no_thread_behind(transport):
+    """One thread asks; none waits for it, however many clients come and go while a service hangs."""
+    async with hanging(transport) as (models, _):
+        for _ in range(20):
+            with anyio.move_on_after(0.001):
+                await models.cards()
+
+        assert sum("kiro-asgi" in thread.name or "AnyIO" in thread.name for thread in threading.enumerate()) <= 2
 
 
 def page(*ids: str, following: str | None = None) -> simulator.Script:

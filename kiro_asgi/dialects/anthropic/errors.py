@@ -19,16 +19,19 @@ from kiro_asgi.errors import (
     KeyExpired,
     KiroAsgiError,
     LimitReached,
+    LimitSpent,
     RequestError,
     RouteNotFound,
     TooBusy,
     Unauthorized,
     UnknownModel,
+    UpstreamLimitSpent,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
     UpstreamThrottled,
     UpstreamTimeout,
+    UpstreamUnavailable,
     UpstreamUnreachable,
 )
 from kiro_asgi.wire.json import dumps, quote_bytes
@@ -44,18 +47,19 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
         UnknownModel: b"not_found_error",
         BodyTimeout: b"timeout_error",
         BodyTooLarge: b"request_too_large",
+        UpstreamUnavailable: b"overloaded_error",
+        UpstreamUnreachable: b"overloaded_error",
         UpstreamTimeout: b"timeout_error",
         LimitReached: b"rate_limit_error",
         UpstreamThrottled: b"rate_limit_error",
         UpstreamOverloaded: b"overloaded_error",
+        LimitSpent: b"billing_error",
+        UpstreamLimitSpent: b"billing_error",
         UpstreamQuotaSpent: b"billing_error",
         UpstreamRejected: b"invalid_request_error",
     }
 )
 """Class to error type; a class that is not here has that of its nearest base."""
-
-_STREAMED_TYPES: Final[Mapping[type, bytes]] = MappingProxyType({**_TYPES, UpstreamUnreachable: b"overloaded_error"})
-"""The same in a stream, where no status sets a broken connection, after which a retry may work, apart from a fault."""
 
 
 _THREAD: Final = "thread_"
@@ -65,17 +69,17 @@ _THREAD: Final = "thread_"
 def error_reply(error: KiroAsgiError, request_id: str) -> ErrorReply:
     """The HTTP answer to an error before the first byte."""
     tail = b',"request_id":' + quote_bytes(request_id) if request_id else b""
-    return ErrorReply(error.status, _body(error, _TYPES, tail), tuple(error_headers(error, error.status)))
+    return ErrorReply(error.status, _body(error, tail), tuple(error_headers(error, error.status)))
 
 
 def stream_error_body(error: KiroAsgiError) -> bytes:
     """The error object that ends a broken stream."""
-    return _body(error, _STREAMED_TYPES, b"")
+    return _body(error, b"")
 
 
-def _body(error: KiroAsgiError, types: Mapping[type, bytes], tail: bytes) -> bytes:
+def _body(error: KiroAsgiError, tail: bytes) -> bytes:
     """The error object; clients compare parts of its text, so the order of the keys is fixed."""
-    kind = next(types[cls] for cls in type(error).__mro__ if cls in types)
+    kind = next(_TYPES[cls] for cls in type(error).__mro__ if cls in _TYPES)
     message, details = quote_bytes(_message(error)), _details(error)
     return b'{"type":"error","error":{"type":"%b","message":%b%b}%b}' % (kind, message, details, tail)
 

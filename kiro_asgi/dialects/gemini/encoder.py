@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.base import Apart, ResponseMeta
 from kiro_asgi.dialects.gemini.content import Signing
 from kiro_asgi.dialects.gemini.errors import error_body
 from kiro_asgi.dialects.gemini.request import GeminiOptions
@@ -381,12 +381,15 @@ class SseEncoder(_Encoder):
 
     def error(self, error: KiroAsgiError) -> list[bytes]:
         """The error twice: as an event, and as Google has it, a bare object.  Each form is one that some client takes
-        for an empty piece of the answer, or does not see."""
+        for an empty piece of the answer, or does not see.
+
+        ``@google/genai`` knows the object only where one read has nothing else, and else reports half an event.
+        """
         if self.ended:
             return []
         self.ended = True
         body = _escaped(error_body(error))
-        return [b"data: %b\n\n" % body, body + b"\n"]
+        return [b"data: %b\n\n" % body, Apart(body + b"\n")]
 
 
 @define

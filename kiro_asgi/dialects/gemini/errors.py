@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import ErrorReply
-from kiro_asgi.dialects.errors import error_headers, explanation, message_of, tokens_in
+from kiro_asgi.dialects.errors import SPENT, error_headers, explanation, is_final, message_of, tokens_in
 from kiro_asgi.errors import (
     ConfigError,
     ContextTooLong,
@@ -21,8 +21,6 @@ from kiro_asgi.errors import (
     Unauthorized,
     UnknownModel,
     UpstreamDenied,
-    UpstreamQuotaSpent,
-    UpstreamUnreachable,
 )
 from kiro_asgi.wire.json import dumps
 
@@ -50,7 +48,6 @@ _CLASSES: Final[Mapping[type, tuple[int, str]]] = MappingProxyType(
     {
         ConfigError: (400, "FAILED_PRECONDITION"),
         UpstreamDenied: (400, "FAILED_PRECONDITION"),
-        UpstreamUnreachable: (503, "UNAVAILABLE"),
     }
 )
 """Errors whose status does not say whether to try again.  Clients do that after every 500."""
@@ -107,7 +104,7 @@ def _details(error: KiroAsgiError) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "ErrorInfo", {"reason": "API_KEY_INVALID", "domain": "googleapis.com"}
         case RequestError(param=str(param)) if param:
             yield "BadRequest", {"fieldViolations": [{"field": param, "description": error.message}]}
-        case UpstreamQuotaSpent():
-            yield "QuotaFailure", {"violations": [{"quotaId": "RequestsPerDay", "description": error.message}]}
-    if error.retry_after and error.retry_after > 0:
+    if isinstance(error, SPENT):
+        yield "QuotaFailure", {"violations": [{"quotaId": "RequestsPerDay", "description": error.message}]}
+    if error.retry_after and error.retry_after > 0 and not is_final(error):
         yield "RetryInfo", {"retryDelay": f"{ceil(error.retry_after)}s"}

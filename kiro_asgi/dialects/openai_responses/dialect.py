@@ -12,13 +12,13 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
-from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.request import SEALED, options_of, parse_request
+from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (
     FORMATS,
@@ -132,4 +132,4 @@ class OpenAIResponses:
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""
-        return error_reply(error)
+        return refusal(error)

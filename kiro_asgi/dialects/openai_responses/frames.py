@@ -19,7 +19,7 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, unsupported
-from kiro_asgi.dialects.openai_common import error_reply
+from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.wire.json import dumps, loads
@@ -140,7 +140,7 @@ _ASIDES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 def error_frame(error: KiroAsgiError) -> str:
     """The frame about a request that has failed before its first event."""
-    reply = error_reply(error)
+    reply = refusal(error)
     return _error_frame(reply.status, reply.headers, reply.body)
 
 

@@ -19,10 +19,11 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.openai_common import openai_message
+from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
+from kiro_asgi.dialects.errors import SPENT, is_final
+from kiro_asgi.dialects.openai_common import error_reply, openai_message
 from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.tools import custom_input, item_fields
 from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
@@ -31,7 +32,6 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     LimitReached,
     RequestError,
-    UpstreamQuotaSpent,
     UpstreamRejected,
     UpstreamThrottled,
 )
@@ -394,16 +394,25 @@ _CODES: Final = MappingProxyType[type[KiroAsgiError], str](
         UpstreamRejected: "invalid_prompt",
         LimitReached: "rate_limit_exceeded",
         UpstreamThrottled: "rate_limit_exceeded",
-        UpstreamQuotaSpent: "insufficient_quota",
+        **dict.fromkeys(SPENT, "insufficient_quota"),
     }
 )
 """The nearest class along an error's method resolution order decides.  Clients try a ``server_error`` again."""
 
 
+def refusal(error: KiroAsgiError) -> ErrorReply:
+    """The HTTP answer to *error* before the first byte, which a WebSocket repeats in a frame.
+
+    A spent quota is 429 in this API, as in OpenAI's own: Codex stops there at once, and asks again after a 402.
+    """
+    reply = error_reply(error)
+    return evolve(reply, status=429) if isinstance(error, SPENT) else reply
+
+
 def failure(error: KiroAsgiError) -> dict[str, Any]:
     """The ``error`` of a response that has failed."""
     code = next(_CODES[cls] for cls in type(error).__mro__ if cls in _CODES)
-    waits = error.retry_after is not None and not isinstance(error, UpstreamQuotaSpent)
+    waits = error.retry_after is not None and not is_final(error)
     wait = f" Please try again in {error.retry_after:g}s." if waits else ""
     return {"code": code, "message": openai_message(error) + wait}
 

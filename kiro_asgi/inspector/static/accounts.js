@@ -7,6 +7,8 @@ import { clock } from "./format.js";
 
 const AGAIN = 5000; // ms
 
+const lists = /** @type {Record<string, string>} */ ({ listed: "✓ listed", asking: "… asked for", unasked: "not asked for yet" });
+
 /** @param {number} left seconds */
 const until = (left) => `until ${clock(Date.now() / 1000 + left)} (${left} s)`;
 
@@ -38,7 +40,7 @@ export class Accounts {
       h("p", {}, told.ready ? h("span", { class: "good" }, "✓ ready") : h("span", { class: "bad" }, "✗ not ready"), reasons.length ? `: ${reasons.join(", ")}` : ""),
       table("Credentials, in the order in which they are asked", ["Upstream", "Credential", "State", "Until", "Left, as its last answer said"], rows),
       h("p", { class: "note" }, "Nobody is asked for this: what is left is what a service's last answer said. Of an account's quota of a month, kiro-asgi doctor asks; a spent one rests here."),
-      table("Models that are known, by upstream", ["Upstream", "Models"], Object.entries(told.models).map(([name, models]) => [name, h("span", { class: "models" }, models.join(", "))])),
+      table("Models that are known, by upstream", ["Upstream", "Its own list", "Models"], Object.entries(told.models).map(([name, models]) => [name, lists[told.lists[name]] ?? h("span", { class: "bad" }, `⚠ ${told.lists[name]}`), h("span", { class: "models" }, models.join(", "))])),
       table("Settings that differ from their defaults, without secrets, places and persons", ["Setting", "Value"], told.settings.map((/** @type {any} */ [path, value]) => [path, JSON.stringify(value)])),
       h("p", { class: "note" }, `kiro_asgi ${told.version}`));
   }

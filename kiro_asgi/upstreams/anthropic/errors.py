@@ -24,6 +24,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnavailable,
 )
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.json import object_of, text_of
@@ -97,6 +98,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         408: TYPES["timeout_error"],
         413: TYPES["request_too_large"],
         429: TYPES["rate_limit_error"],
+        503: (UpstreamUnavailable, "unavailable"),
         504: TYPES["timeout_error"],
         529: TYPES["overloaded_error"],
     }

@@ -34,6 +34,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnavailable,
 )
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
 from kiro_asgi.wire.json import text_of
@@ -116,7 +117,7 @@ NAMES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "InternalServer": (UpstreamFault, "internal"),
         "InternalFailure": (UpstreamFault, "internal"),
         "error": (UpstreamFault, "internal"),
-        "ServiceUnavailable": (UpstreamFault, "unavailable"),
+        "ServiceUnavailable": (UpstreamUnavailable, "unavailable"),
         "InvalidState": (UpstreamFault, "invalid_state"),
         "DryRunOperation": (UpstreamProtocolError, "dry_run"),
         "MissingAuthenticationToken": (UpstreamTokenInvalid, "token_invalid"),
@@ -139,7 +140,7 @@ STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
         413: (ContextTooLong, "context_too_long"),
         423: (UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
         429: (UpstreamThrottled, "throttled"),
-        503: (UpstreamFault, "unavailable"),
+        503: (UpstreamUnavailable, "unavailable"),
         504: (UpstreamTimeout, "timeout"),
     }
 )

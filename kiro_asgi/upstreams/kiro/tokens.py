@@ -28,7 +28,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.errors import clean, unavailable
 from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import authorization, credential, parse_profiles
 from kiro_asgi.upstreams.kiro.errors import fault
@@ -458,9 +458,10 @@ def _refused(status: int, retry_after: float | None, report: Mapping[str, Any]) 
         return _sign_in_error(f"the sign-in has ended: {message}")
     if 300 <= status < 400:
         return NotTheUpstream(f"another server answers for the sign-in service: {message}", code="credentials.foreign")
-    return UpstreamFault(
+    failure = UpstreamFault(
         f"the token could not be renewed: {message}", code="credentials.fault", retry_after=retry_after
     )
+    return unavailable(failure, status)
 
 
 def _report(body: bytes) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ def payloads(stream: bytes) -> list[str]:
 
 
 def check(stream: bytes) -> list[dict[str, Any]]:
-    """The chunks of a legal stream.
+    """The chunks of a legal stream; that of an error is followed by the error itself.
 
     Raises:
         AssertionError: The order or the form of something is not legal.
@@ -41,9 +41,11 @@ def check(stream: bytes) -> list[dict[str, Any]]:
     """
     data = payloads(stream)
     assert data and data[-1] == "[DONE]" and data.count("[DONE]") == 1, "not exactly one sentinel at the end"
-    for text in data[:-1]:
-        CHUNK.validate_json(text, strict=True)
     chunks = [json.loads(text, parse_constant=_refuse) for text in data[:-1]]
+    if chunks and "error" in chunks[-1]:
+        assert chunks.pop() == {"error": chunks[-1].get("error")}, "no error by itself, like that of the chunk before"
+    for text in data[: len(chunks)]:
+        CHUNK.validate_json(text, strict=True)
     assert len({(chunk["id"], chunk["object"], chunk["created"], chunk["model"]) for chunk in chunks}) <= 1
     broken = bool(chunks) and "error" in chunks[-1]
     body = chunks[:-1] if broken else chunks

@@ -301,7 +301,8 @@ def test_the_output_is_always_utf8(text: str) -> None:
 
 @pytest.mark.parametrize("error", [UpstreamUnreachable("gone\r\n\r\ndata: x"), KiroAsgiError("odd", param="p")])
 def test_the_error_chunk(error: KiroAsgiError) -> None:
-    """F085, F256, F014: no choices, a top-level error, id, model and time of the stream; then the sentinel."""
+    """F085, F256, F014: no choices, a top-level error, id, model and time of the stream; then the error by itself, for
+    which the AI SDK's provider for Chat Completions looks, and the sentinel."""
     encoder = ChatEncoder(meta())
     told = grammar.check(b"".join(encoder.feed([MessageStart(), *TEXT])) + b"".join(encoder.error(error)))
     assert told[-1] == {

@@ -25,6 +25,7 @@ TABLE = [
     (errors.ConfigError, 500, "server_error", None, "api_error", openai.InternalServerError),
     (errors.InternalError, 500, "server_error", "internal_error", "api_error", openai.InternalServerError),
     (errors.LimitReached, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", openai.RateLimitError),
+    (errors.LimitSpent, 402, *["insufficient_quota"] * 3, openai.APIStatusError),
     (errors.TooBusy, 503, "server_error", "server_is_overloaded", "overloaded_error", openai.InternalServerError),
     (errors.StoreUnavailable, 503, "server_error", None, "api_error", openai.InternalServerError),
     (errors.RequestError, 400, INVALID, None, INVALID, openai.BadRequestError),
@@ -49,7 +50,8 @@ TABLE = [
     (errors.UpstreamProtocolError, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.NotTheUpstream, 502, "server_error", None, "api_error", openai.InternalServerError),
     (errors.AnswerTooLarge, 502, "server_error", None, "api_error", openai.InternalServerError),
-    (errors.UpstreamUnreachable, 502, "server_error", None, "overloaded_error", openai.InternalServerError),
+    (errors.UpstreamUnavailable, 503, "server_error", None, "overloaded_error", openai.InternalServerError),
+    (errors.UpstreamUnreachable, 503, "server_error", None, "overloaded_error", openai.InternalServerError),
     (errors.UpstreamTimeout, 504, "server_error", None, "timeout_error", openai.InternalServerError),
     *(
         (throttled, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", openai.RateLimitError)
@@ -65,7 +67,12 @@ TABLE = [
     ),
     *(
         (spent, 402, *["insufficient_quota"] * 3, openai.APIStatusError)
-        for spent in (errors.UpstreamQuotaSpent, errors.UpstreamModelQuotaSpent, errors.UpstreamRequestTooCostly)
+        for spent in (
+            errors.UpstreamQuotaSpent,
+            errors.UpstreamModelQuotaSpent,
+            errors.UpstreamRequestTooCostly,
+            errors.UpstreamLimitSpent,
+        )
     ),
     *(
         (denied, 502, "server_error", code, "api_error", openai.InternalServerError)
@@ -89,6 +96,7 @@ TRANSIENT = {
     errors.BodyTimeout,
     errors.UpstreamError,
     errors.UpstreamFault,
+    errors.UpstreamUnavailable,
     errors.UpstreamProtocolError,
     errors.NotTheUpstream,
     errors.AnswerTooLarge,

@@ -79,19 +79,19 @@ async def test_a_storm_of_429(gateway, simulator):
         pytest.param("0.01", 3, 1, id="seconds"),
         pytest.param("Sun, 06 Nov 1994 08:49:37 GMT", 3, 1, id="date-in-the-past"),
         pytest.param("soon", 3, 1, id="garbage"),
-        pytest.param("1000000000", 1, 3600, id="absurd"),
+        pytest.param("1000000000", 1, None, id="absurd"),
     ],
 )
 @pytest.mark.parametrize("route", ROUTES)
 async def test_what_the_service_asks_for_is_believed_within_bounds(gateway, simulator, route, told, calls, wait):
-    """R41: a time that is too long is passed on instead of waited for; what is no time counts as none."""
+    """R41: nobody waits for a time that is too long, the client neither; what is no time counts as none."""
     door = gateway(retry={"attempts": 3})
     simulator.enqueue(*[refusal(429, SLOW_DOWN["message"], retry_after=told)] * 3)
     exchange = await door.ask(route, "hi", stream=True)
 
     refused(route, exchange, 429)
     assert len(simulator.requests) == calls
-    assert exchange.headers["retry-after"] == str(wait)
+    assert exchange.headers.get("retry-after") == (wait and str(wait))
     assert exchange.headers["x-should-retry"] == "false"
 
 
@@ -119,7 +119,7 @@ async def test_a_storm_without_a_service(gateway, simulator, trouble):
         exchanges, taken = await all_at_once(door, CROWD, lambda n: n % 4 < 2)
 
     for n, exchange in enumerate(exchanges):
-        message = refused(ROUTES[n % 2], exchange, 502)
+        message = refused(ROUTES[n % 2], exchange, 502 if trouble == "500" else 503)
         assert message.startswith("Something failed." if trouble.isdigit() else "Stream connection failed: ")
     assert quantiles(taken, n=100)[98] <= timeout + 0.1 + BUSY, "waiting in line included"
 
@@ -129,6 +129,6 @@ async def test_a_service_that_has_no_address(gateway, host):
     """R42: a name that means no host, or cannot be one, is a failed connection like any other."""
     door = gateway(kiro={"endpoint": f"http://{host}"}, retry={"attempts": 1}, limits={"connect_timeout": 2.0})
     for route in ROUTES:
-        message = refused(route, await door.ask(route, "hi", stream=True), 502)
+        message = refused(route, await door.ask(route, "hi", stream=True), 503)
 
         assert message.startswith("Stream connection failed: ")

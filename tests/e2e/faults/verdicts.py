@@ -118,6 +118,12 @@ def refused(route: str, exchange: Exchange, status: int) -> str:
     return str(document["error"]["message"])
 
 
+def lost(route: str, exchange: Exchange) -> str:
+    """The message about an answer that did not come whole: a bad gateway, or a connection that broke."""
+    assert exchange.status in (502, 503)
+    return refused(route, exchange, exchange.status)
+
+
 def _check_json(route: str, content: bytes, *, stream: bool) -> None:
     if not stream:
         strict(content)

@@ -23,6 +23,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnavailable,
 )
 from kiro_asgi.upstreams.anthropic.errors import fault
 
@@ -58,7 +59,7 @@ def refusal(status: int, kind: str = "", message: str = "no", headers: Any = ())
         (400, "invalid_request_error", "Invalid model name passed in model=x", UnknownModel, "model_not_found"),
         (429, "rate_limit_error", "You exceeded your current quota", UpstreamQuotaSpent, "quota_spent"),
         (500, "api_error", 'the service says {"type": "overloaded_error"}', UpstreamOverloaded, "overloaded"),
-        (503, "", "", UpstreamFault, "internal"),
+        (503, "", "", UpstreamUnavailable, "unavailable"),
         (529, "hologram", "", UpstreamOverloaded, "overloaded"),
         (418, "hologram", "", UpstreamRejected, "rejected"),
         (302, "", "", NotTheUpstream, "upstream.redirect"),

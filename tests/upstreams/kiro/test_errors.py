@@ -27,6 +27,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnavailable,
 )
 from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER, clean
 from kiro_asgi.upstreams.kiro.errors import NAMES, REASONS, exception_fault, fault
@@ -91,7 +92,7 @@ def refusal(
         (500, "Encountered unexpectedly high load when processing.", None, UpstreamOverloaded, "high_load"),
         (503, "x", "MODEL_TEMPORARILY_UNAVAILABLE", UpstreamOverloaded, "MODEL_TEMPORARILY_UNAVAILABLE"),
         (500, "x", None, UpstreamFault, "internal"),
-        (503, "x", None, UpstreamFault, "unavailable"),
+        (503, "x", None, UpstreamUnavailable, "unavailable"),
         (504, "x", None, UpstreamTimeout, "timeout"),
         (404, "x", None, UpstreamRejected, "not_found"),
         (307, "x", None, NotTheUpstream, "upstream.redirect"),
@@ -113,7 +114,7 @@ def test_refusals(status: int, message: str | None, reason: str | None, error: t
         ("ServiceQuotaExceededError", UpstreamQuotaSpent),
         ("ValidationException", UpstreamRejected),
         ("InternalServerError", UpstreamFault),
-        ("ServiceUnavailableException", UpstreamFault),
+        ("ServiceUnavailableException", UpstreamUnavailable),
         ("ContentLengthExceededException", ContextTooLong),
         ("ResourceNotFoundException", UpstreamRejected),
         ("ConflictException", UpstreamRejected),
