@@ -91,6 +91,15 @@ PRAGMA user_version = {_VERSION};
 """``used`` counts uses and orders them, whatever the clock does; ``used_at`` decides whether a use must be recorded.
 ``level`` is `kiro_asgi.state.memory.Room.level`; it may be too high where values have expired."""
 
+_DIRECT: Final = 64 * 1024
+"""Bytes of a value that is read with its row."""
+
+_SELECT: Final = """
+SELECT rowid, CASE typeof(value) WHEN 'blob' THEN length(value) END,
+CASE WHEN typeof(value) = 'blob' AND length(value) <= ? THEN value END,
+CAST(used_at AS REAL) FROM kept WHERE key = ? AND expires_at > ? AND typeof(expires_at) = 'real'
+"""
+
 _AMOUNTS: Final = "CAST(entries AS INTEGER), CAST(bytes AS INTEGER)"
 
 _COUNT_AGAIN: Final = """
@@ -142,12 +151,11 @@ class SqliteConnection:
         """The living row of *key*.  A file that is damaged has none."""
 
         def work(connection: sqlite3.Connection) -> Found | None:
-            query = (
-                "SELECT CASE typeof(value) WHEN 'blob' THEN value END, CAST(used_at AS REAL) FROM kept"
-                " WHERE key = ? AND expires_at > ? AND typeof(expires_at) = 'real'"
-            )
-            row = connection.execute(query, (key, now)).fetchone()
-            return None if row is None else Found(*row)
+            row = connection.execute(_SELECT, (_DIRECT, key, now)).fetchone()
+            if row is None:
+                return None
+            _, size, value, used_at = row
+            return Found(value, used_at) if size is None or size <= _DIRECT else _large(connection, key, now)
 
         return self.run(work)
 
@@ -234,6 +242,19 @@ _REST: Final = 2.0
 def _busy(seconds: float = _REST) -> StoreUnavailable:
     """The error where others use the file, or used it a moment ago."""
     return StoreUnavailable(detail="the state file is busy", code="state.busy", retry_after=seconds)
+
+
+def _large(connection: sqlite3.Connection, key: str, now: float) -> Found | None:
+    """The row of *key*, whose value SQLite would hold twice: it is read in place, without holding the interpreter."""
+    connection.execute("BEGIN")  # one snapshot: it may have been replaced, by a smaller one, too
+    try:
+        row = connection.execute(_SELECT, (_DIRECT, key, now)).fetchone()
+        if row is None or row[1] is None or row[1] <= _DIRECT:
+            return None if row is None else Found(*row[2:])
+        with connection.blobopen("kept", "value", row[0], readonly=True) as blob:
+            return Found(blob.read(), row[3])
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:

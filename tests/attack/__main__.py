@@ -21,8 +21,9 @@ from attrs import define, field, frozen
 from tests.attack.client import Client
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import ROWS, Attack, Row
+from tests.attack.rows import Attack, Row
 from tests.attack.shapes import MIB
+from tests.attack.stored import ROWS
 
 STREAM: Final = 0.25
 """Seconds that a healthy stream may at most stand still."""

@@ -4,9 +4,9 @@ A response holds its own input only; earlier items are found by way of ``previou
 names its response, so that an item can be found by it alone.  A conversation, which clients name instead of sending it,
 is one record with all of its items: so a deleted one is gone with one key, and no reader sees half of a change.
 
-The API lists items afterwards: each with an id, and messages in their full form.  The input of a response is kept as it
-was sent, though, and completed when it is listed: in their full form, short messages have four times as many values,
-and what a client may send must not be too much to be read again.
+The API lists items afterwards: each with an id, and messages in their full form.  Of the input of a response, all but
+large items are kept as they were sent, though, and completed when they are listed: in their full form, short messages
+have four times as many values, and what a client may send must not be too much to be read again.
 
 Whatever takes up a record asks it for its sizes first: only these, and the facts, are decoded at once.
 
@@ -33,6 +33,7 @@ from kiro_asgi.dialects.openai_responses.records import (
     array_of,
     entries_of,
     index_of,
+    joined,
     write_record,
 )
 from kiro_asgi.dialects.openai_responses.request import require_metadata
@@ -91,6 +92,9 @@ def _full_message(item: dict[str, Any]) -> dict[str, Any]:
 
 
 Item = Mapping[str, Any]
+
+_LARGE: Final = 64 * 1024
+"""Bytes of an item of the input from which on it is kept in its full form: there are few of them."""
 
 _PARTS: Final = 7
 """Of the record of a response: the index of its output; its object up to the output, the output, and the rest; the
@@ -180,12 +184,14 @@ class Kept:
         """
         return entries_of(self._parts[4], self._parts[5])
 
-    def listed(self, entry: Entry) -> bytes:
-        """JSON of an item of its input in its full form.
+    def listed(self, entry: Entry) -> bytes | memoryview:
+        """JSON of an item of its input in its full form; a large one is not decoded.
 
         Raises:
             DamagedRecord: It cannot be read.
         """
+        if len(entry.data) >= _LARGE:
+            return entry.data
         item = entry.decoded()
         return dumps(_full(item, item.get("id") or entry.id))
 
@@ -197,7 +203,7 @@ class Kept:
         """
         seals = self._seals
         output = [each for each in entries_of(self._parts[0], self._parts[2]) if each.id in item_ids]
-        found = {each.id: self.listed(each) for each in self.inputs if each.id in item_ids}
+        found = {each.id: bytes(self.listed(each)) for each in self.inputs if each.id in item_ids}
         found |= {each.id: dumps(_sealed(each.decoded(), seals)) for each in output}
         return {item_id: Entry.of(item_id, data) for item_id, data in found.items()}
 
@@ -257,9 +263,7 @@ def encode(response: RenderedResponse, items: Iterable[Item], seals: Mapping[str
     """
     told = _told(response.before, response.after)
     token = f"{told['id'].removeprefix('resp_')}_i"
-    own = [
-        Entry.of(str(item.get("id") or _made_id(item, token, index)), dumps(item)) for index, item in enumerate(items)
-    ]
+    own = [_entry(item, item.get("id") or _made_id(item, token, index)) for index, item in enumerate(items)]
     output = [Entry.of(item_id, b"".join(pieces)) for item_id, pieces in response.items]
     facts = {
         "id": told["id"],
@@ -270,6 +274,12 @@ def encode(response: RenderedResponse, items: Iterable[Item], seals: Mapping[str
     }
     object_parts = [response.before], array_of(output), [response.after]
     return write_record(facts, [index_of(output)], *object_parts, [index_of(own)], array_of(own), [dumps(seals)])
+
+
+def _entry(item: Item, item_id: Any) -> Entry:
+    """An item of the input, as it is kept."""
+    data = dumps(item)
+    return Entry.of(str(item_id), data if len(data) < _LARGE else dumps(_full(item, item_id)))
 
 
 def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:
@@ -292,7 +302,7 @@ def response_of(item_id: str) -> str:
 
 def page(
     ids: Sequence[str], after: str | None, limit: int, render: Callable[[int], bytes | memoryview]
-) -> bytes | None:
+) -> list[bytes | memoryview] | None:
     """At most *limit* items behind the one called *after*, as JSON of a list; ``None`` where none is called so.
 
     Args:
@@ -306,8 +316,9 @@ def page(
     start = 0 if after is None else ids.index(after) + 1
     shown = range(start, min(start + limit, len(ids)))
     ends = {"first_id": ids[shown[0]] if shown else None, "last_id": ids[shown[-1]] if shown else None}
-    items = b",".join(map(render, shown))
-    return b'{"object":"list","data":[%b],%b' % (items, dumps({**ends, "has_more": len(ids) > shown.stop})[1:])
+    pieces: list[bytes | memoryview] = [b'{"object":"list","data":']
+    pieces += joined(render(at) for at in shown)
+    return [*pieces, b"," + dumps({**ends, "has_more": len(ids) > shown.stop})[1:]]
 
 
 def deleted(response_id: str) -> bytes:
@@ -517,6 +528,9 @@ def _placed(error: RequestError, earlier: int) -> RequestError:
 
 _SEAL: Final = b'"encrypted_content"'
 
+_STEP: Final = 256 * 1024
+"""Bytes of an item that are looked through at a time, so that it is not copied."""
+
 
 def unsealed(entry: Entry) -> bytes | memoryview:
     """JSON of an item as the API shows it to a client that has not asked for the seals of reasoning.
@@ -524,7 +538,8 @@ def unsealed(entry: Entry) -> bytes | memoryview:
     Raises:
         DamagedRecord: It cannot be read.
     """
-    if _SEAL not in bytes(entry.data):
+    data = memoryview(entry.data)
+    if not any(_SEAL in bytes(data[at : at + _STEP + len(_SEAL)]) for at in range(0, len(data), _STEP)):
         return entry.data
     item = entry.decoded()
     if item.get("type") != "reasoning":

@@ -126,9 +126,14 @@ def index_of(entries: Iterable[Entry]) -> bytes:
 
 def array_of(entries: Iterable[Entry]) -> list[bytes | memoryview]:
     """JSON of the list, in pieces."""
+    return joined(entry.data for entry in entries)
+
+
+def joined(items: Iterable[bytes | memoryview]) -> list[bytes | memoryview]:
+    """JSON of an array of *items*, which are JSON, in pieces."""
     pieces: list[bytes | memoryview] = []
-    for entry in entries:
-        pieces += (b"," if pieces else b"[", entry.data)
+    for item in items:
+        pieces += (b"," if pieces else b"[", item)
     return [*pieces, b"]"] if pieces else [b"[]"]
 
 

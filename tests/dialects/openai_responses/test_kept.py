@@ -144,7 +144,7 @@ def test_pages_join_to_the_list(count, limit):
     found, after, more = [], None, True
     while more:
         ids = [item["id"] for item in items]
-        told = json.loads(page(ids, after, limit, lambda at: json.dumps(items[at]).encode()))
+        told = json.loads(b"".join(page(ids, after, limit, lambda at: json.dumps(items[at]).encode())))
         data, more = told["data"], told["has_more"]
         assert len(data) == limit or not more
         assert [told["first_id"], told["last_id"]] == ([data[0]["id"], data[-1]["id"]] if data else [None, None])
@@ -164,7 +164,7 @@ def test_pages_are_those_of_the_query(count, limit, order, start):
     after = f"&after={whole[start % count]['id']}" if count else ""
     entries = [Entry.of(item["id"], json.dumps(item).encode()) for item in items]
     asked = Page.read({"query_string": f"limit={limit}&order={order}{after}".encode()})
-    told = json.loads(asked.of(entries, lambda entry: entry.data))
+    told = json.loads(b"".join(asked.of(entries, lambda entry: entry.data)))
     rest = whole[start % count + 1 :] if count else []
 
     assert told["data"] == rest[:limit]

@@ -64,8 +64,10 @@ class Page:
             raise invalid("order", "expected asc or desc")
         return cls(int(limit), order == "desc", query.get("after"))
 
-    def of(self, entries: Sequence[Entry], render: Callable[[Entry], bytes | memoryview]) -> bytes:
-        """JSON of this page of *entries*, which are oldest first, each made by *render*.
+    def of(
+        self, entries: Sequence[Entry], render: Callable[[Entry], bytes | memoryview]
+    ) -> Sequence[bytes | memoryview]:
+        """JSON of this page of *entries*, which are oldest first, each made by *render*; in pieces.
 
         Raises:
             RequestError: No item has the id that the page is to come after.
@@ -284,7 +286,7 @@ class ConversationOperations:
         """Show one item of a conversation."""
         _, item = await self._item(call, argument)
         body = await self._stored(len(item.data), partial(_shown(call), item))
-        await respond_in_pieces(call.in_time(call.send), 200, [body], [JSON, *call.headers])
+        await self._send(call, [body])
 
     async def delete_item(self, call: Call, argument: str) -> None:
         """Delete one item of a conversation."""
@@ -308,8 +310,11 @@ class ConversationOperations:
 
     async def _send_page(self, call: Call, page: Page, entries: Sequence[Entry], size: int) -> None:
         """Send a page of *entries*, which have *size* bytes in all, as this request's client gets them."""
-        body = await self._stored(size, partial(page.of, entries, _shown(call)))
-        await call.respond(200, body, [JSON])
+        await self._send(call, await self._stored(size, partial(page.of, entries, _shown(call))))
+
+    async def _send(self, call: Call, body: Sequence[bytes | memoryview]) -> None:
+        """Send JSON in pieces, which may be parts of a record."""
+        await respond_in_pieces(call.in_time(call.send), 200, body, [JSON, *call.headers])
 
     async def _stored(self, size: int, work: Callable[[], T]) -> T:
         """Do *work* on *size* bytes of a record beside the event loop.

@@ -38,7 +38,7 @@ from kiro_asgi.dialects.openai_responses.compaction import compaction_request, h
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
-from kiro_asgi.dialects.openai_responses.kept import Kept, deleted
+from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
 from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -317,7 +317,7 @@ class ResponsesOperations(ConversationOperations):
                 raise invalid("starting_after", "expected the number of an event")
             await self._background.stream(call, argument, int(after))
             return
-        await _send(call, await self._background.get(Owner.of(call), argument))
+        await self._send(call, (await self._background.get(Owner.of(call), argument)).response)
 
     async def delete(self, call: Call, argument: str) -> None:
         """Forget a response."""
@@ -329,14 +329,13 @@ class ResponsesOperations(ConversationOperations):
         kept = await self._responses.get(Owner.of(call), argument)
         if not kept.background:
             raise RequestError("only a response that is made in the background can be cancelled", code="")
-        await _send(call, await self._background.cancel(Owner(call.principal), argument))
+        await self._send(call, (await self._background.cancel(Owner(call.principal), argument)).response)
 
     async def list_input(self, call: Call, argument: str) -> None:
         """List a response's own input, a page at a time."""
         page = Page.read(call.scope)
         kept = await self._responses.get(Owner.of(call), argument)
-        body = await self._stored(kept.size, lambda: page.of(kept.inputs, kept.listed))
-        await call.respond(200, body, [JSON])
+        await self._send(call, await self._stored(kept.size, lambda: page.of(kept.inputs, kept.listed)))
 
     async def _read(
         self, call: Call, value: Any, size: int, known: Responses, dialect: type[Recorded] = Recorded
@@ -393,11 +392,6 @@ def _largest_conversation(settings: Settings) -> int:
     if state.engine == "valkey":
         return most
     return min(most, max(state.bytes - ENTRY_BYTES, 0)) if state.entries else 0
-
-
-async def _send(call: Call, kept: Kept) -> None:
-    """Send a response as it was kept."""
-    await respond_in_pieces(call.in_time(call.send), 200, kept.response, [JSON, *call.headers])
 
 
 def _parse(request: _Request) -> ParsedRequest:

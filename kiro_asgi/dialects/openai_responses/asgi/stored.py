@@ -48,6 +48,10 @@ _KIND: Final = "response.2"
 
 _ITEM: Final = "response_item"
 
+_VALUE_BYTES: Final = 192
+"""Memory for a value of what a request builds on, in addition to its JSON: measured with parts of one character each,
+from the value to the prompt."""
+
 _MAX_ECHO: Final = 80
 """Characters of an unknown id that are repeated."""
 
@@ -279,6 +283,7 @@ class Responses:
         if conversation is not None:
             built.add(conversation, place)
         await self._refer_to(owner, items, built)
+        owner.hold(_VALUE_BYTES * built.values)  # as values, short texts take many times their bytes
         try:
             return await self._offload.run(built.size, partial(built.put_before, value, items, place))
         except DamagedRecord as error:
