@@ -122,7 +122,7 @@ async def _attack(row: Row, gateway: Gateway) -> Result:
             await row.run(attack)
     except TimeoutError:
         attack.want(False, f"not over after {row.seconds:.0f} s")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError) as error:
         attack.want(False, f"{type(error).__name__}: {error}")
     peak = max(gateway.memory("VmHWM") - gateway.start, 0)
     stopped = row.beside and not await _settled(gateway)

@@ -72,11 +72,12 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "leaving": Setting(arguments=("--graceful-timeout", "2")),
     "state": Setting(_sqlite("state.db")),
     "stored": Setting({**_sqlite("stored.db"), "KIRO_ASGI__STATE__BYTES": str(256 * MIB)}),
+    "chained": Setting(_sqlite("chained.db")),
     "damaged": Setting(_sqlite("damaged.db"), there={"damaged.db": b"this is no database " * 1_000}),
     "lost": Setting({"KIRO_ASGI__STATE__ENGINE": "valkey", "KIRO_ASGI__STATE__URL": "valkey://127.0.0.1:1"}),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
-not, but nothing else has grown it before."""
+not, and ``chained`` is ``state``, but nothing else has grown them before."""
 
 
 def _environment(simulator: str, hostile: str) -> dict[str, str]:

@@ -124,7 +124,7 @@ async def stored_conversation_read(attack: Attack) -> None:
 @row(
     "20 stored responses of 32,000 parts in a chain, and 16 requests of 120 bytes at once that build on it",
     "what has more values than a request may have is refused; the rest costs as much as a request that sends it",
-    gateway="stored",
+    gateway="chained",
     seconds=90,
 )
 async def stored_chain(attack: Attack) -> None:
@@ -144,7 +144,7 @@ async def stored_chain(attack: Attack) -> None:
 @row(
     "20,000 short messages, and a conversation of three adds of 32,000 parts each",
     "what is accepted can be read, listed and deleted; the rest is refused with 400",
-    gateway="stored",
+    gateway="chained",
     seconds=60,
 )
 async def stored_values(attack: Attack) -> None:
@@ -191,9 +191,9 @@ NEEDING: Final = (
 )
 
 
-async def _without_state(attack: Attack, hidden: Sequence[str]) -> None:
+async def _without_state(attack: Attack, hidden: Sequence[str], earlier: Sequence[Reply] = ()) -> None:
     """What needs state is 503 in time, the rest goes on; no client reads where the state is, or what is wrong."""
-    replies = [await attack.ask("chat", "attack:words", 200), await attack.ask("responses", "attack:words", 200)]
+    replies = [await attack.ask(api, "attack:words", 200) for api in ("chat", "responses")] + [*earlier]
     for method, path in NEEDING:
         began = time.monotonic()
         replies.append(await _send(attack, attack.client, method, path, 503))
@@ -214,6 +214,6 @@ async def damaged_state(attack: Attack) -> None:
 
 @row("the state server is away", "503 in time, without its address; the rest goes on", gateway="lost")
 async def lost_state_server(attack: Attack) -> None:
-    for _ in range(5):  # an outage, once it counts as one
-        await _send(attack, attack.client, "GET", f"{PATHS['responses']}/resp_1", 503)
-    await _without_state(attack, ("127.0.0.1:1", "ConnectionError", "Error 111"))
+    path = f"{PATHS['responses']}/resp_1"  # until it counts as an outage
+    earlier = [await _send(attack, attack.client, "GET", path, 503) for _ in range(5)]
+    await _without_state(attack, ("127.0.0.1:1", "ConnectionError", "Error 111"), earlier)

@@ -157,6 +157,7 @@ class Responses:
     """Decodes what requests build on, as it reads requests."""
 
     _turns: Turns = field(factory=Turns)
+    """Turns to read."""
 
     @property
     def unstored(self) -> Keep | None:
