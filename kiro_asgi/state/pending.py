@@ -168,7 +168,8 @@ class WriteQueue:
                     failures = 1
             except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
                 self.discard(type(error).__name__)
-                self._thread.end()
+                with self._guard:  # else `put` may note after this that the thread runs
+                    self._thread.end()
                 raise
             else:
                 failures, self.is_failing = 0, False

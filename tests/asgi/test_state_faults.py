@@ -1,4 +1,4 @@
-"""A gateway whose state cannot be used: it says so, goes on with what needs none, and clients learn no more than that."""
+"""A gateway whose state cannot be used: it says so, does what needs none, and its clients learn no more than that."""
 
 from __future__ import annotations
 

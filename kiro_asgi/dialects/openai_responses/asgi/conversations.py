@@ -143,21 +143,29 @@ class Conversations:
             await self._responses.write(principal, _KIND, made.id, data)
         return made
 
-    async def change(self, owner: Owner, conversation_id: str, change: Change) -> Conversation:
-        """Replace a conversation by the result of *change*, which may take long, and return it.
+    async def change(self, owner: Owner, conversation_id: str, change: Change, more: int = 0) -> Conversation:
+        """Replace a conversation by the result of *change*, and return it.
+
+        Args:
+            owner: Whose it is.
+            conversation_id: Which.
+            change: Makes the new one of the old one.
+            more: Bytes that it works on beside the record.
 
         Raises:
             ConversationNotFound: As for `get`.
             RequestError: It would have too many values.
             BodyTooLarge: It would be too large.
         """
-        return await self._change(owner, conversation_id, change, self._offload)
+        return await self._change(owner, conversation_id, change, more, self._offload)
 
-    async def _change(self, owner: Owner, conversation_id: str, change: Change, offload: Offload) -> Conversation:
+    async def _change(
+        self, owner: Owner, conversation_id: str, change: Change, more: int, offload: Offload
+    ) -> Conversation:
         async with self._responses.locked(owner.principal, _KIND, conversation_id):
             found, size = await self.get(owner, conversation_id)
             try:
-                changed, data = await offload.run(size, lambda: self._encoded(change(found)))
+                changed, data = await offload.run(size + more, lambda: self._encoded(change(found)))
             except DamagedRecord as error:
                 raise _damaged(conversation_id, error) from None
             await self._responses.write(owner.principal, _KIND, conversation_id, data)
@@ -193,7 +201,7 @@ class Conversations:
 
         with anyio.CancelScope(shield=True):  # the answer is complete: its client may leave, the record is whole
             try:
-                await self._change(Owner(principal), conversation_id, extended, self._apart)
+                await self._change(Owner(principal), conversation_id, extended, len(data), self._apart)
             except (ConversationNotFound, BodyTooLarge) as error:
                 _log.warning("an answer could not be added to its conversation: %r", error)
             else:
@@ -272,7 +280,7 @@ class ConversationOperations:
             found.require_room("items")
             return _extended(found, value)
 
-        changed = await self._conversations.change(Owner.of(call), argument, extended)
+        changed = await self._conversations.change(Owner.of(call), argument, extended, size)
         own = changed.entries[before:]
         await self._send_page(call, Page(limit=max(len(own), 1)), own, size)
 
