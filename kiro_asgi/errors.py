@@ -130,9 +130,38 @@ class LimitSpent(LimitReached):
 
 
 class StoreUnavailable(KiroAsgiError):
-    """The store of state between requests cannot be reached."""
+    """The store of state between requests cannot be used now.
+
+    Clients see the message, so a store names neither its place nor what went wrong in it.
+
+    Args:
+        message: For clients.
+        detail: For the operator: what is wrong, with addresses, paths and words of other programs as need be.
+        code: As for `KiroAsgiError`, like *retry_after*.
+        retry_after: Seconds.
+
+    Attributes:
+        detail: The message where there is none of its own.
+    """
 
     status = 503
+
+    def __init__(
+        self,
+        message: str = "the state of this gateway cannot be used now; try again later",
+        *,
+        detail: str = "",
+        code: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, retry_after=retry_after)
+        self.detail = detail or message
+
+    def __str__(self) -> str:
+        return self.detail
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.detail!r}, code={self.code!r})"
 
 
 # The client's fault.

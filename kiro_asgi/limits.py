@@ -165,7 +165,8 @@ unchecked, with a notice.  They take less than 50 ms, in which the event loop se
 # Lookups.
 
 CONVERSATION_ITEMS: Final = 2_000
-"""Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it."""
+"""Items of a conversation from which on nothing is added, with 400; one request and its answer may go beyond it.  The
+same holds for `JSON_VALUES` in its items."""
 
 ADAPTED_MODELS: Final = 256
 """Models of one service whose refusals are remembered; beyond it the oldest is forgotten, and may be refused once
@@ -176,6 +177,16 @@ LOOKUPS: Final = 64
 
 PREVIOUS_RESPONSES: Final = 1_000
 """Responses that one request may build on; beyond it 400."""
+
+REFERENCES: Final = 1_000
+"""Items of one request that only name a stored item; beyond it 400 with the place of the first one that is too much."""
+
+STORED_READS_WAITING: Final = 256
+"""Reads of stored responses and conversations that wait for another one of the same client, in each process; a further
+one is refused with 503."""
+
+SIGNATURE_BYTES: Final = 64 * 1024
+"""Signature of a tool call that is remembered for a client that leaves it out; a longer one is not."""
 
 REFERRED_ITEMS: Final = 200
 """Items of a response that went through as it was, which a later request may name; further ones are only kept."""

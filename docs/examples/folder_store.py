@@ -98,4 +98,4 @@ async def _in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(work)
     except OSError as error:
-        raise StoreUnavailable(f"the folder of the store: {error.strerror}", code="store.unavailable") from error
+        raise StoreUnavailable(detail=f"the folder of the store: {error.strerror}", code="store.unavailable") from error

@@ -201,7 +201,9 @@ class Reservations:
             if error is None:
                 _log.warning("limits are shared again")
             else:
-                _log.warning("limits are not shared: %s; requests are handled as quotas.on_store_failure says", error)
+                _log.warning(
+                    "limits are not shared: %s; requests are handled as quotas.on_store_failure says", error.detail
+                )
 
     async def _renew(self, call: Call) -> None:
         while True:

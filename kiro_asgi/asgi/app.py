@@ -287,7 +287,9 @@ class App:
             case "http":
                 await self._http(scope, receive, send)
             case "lifespan":
-                await host_lifespan(self._inner or _no_lifespan, self._shut_down, scope, receive, send)
+                await host_lifespan(
+                    self._inner or _no_lifespan, self.check_state, self._shut_down, scope, receive, send
+                )
             case "websocket":
                 await self._websocket(scope, receive, send)
             case other:
@@ -317,6 +319,10 @@ class App:
     def readiness(self) -> Readiness:
         """Whether requests should come here, and why not, by what is known; no service is asked."""
         return self._readiness.readiness()
+
+    async def check_state(self) -> None:
+        """Look whether what is kept between requests can be used, for `readiness` and the log; the lifespan does it."""
+        await self._readiness.check_store()
 
     async def _shut_down(self) -> None:
         self.drain()

@@ -5,6 +5,9 @@ than what is then still free.  So a client that sends many large bodies gets a s
 ordinary request finds room next to them: ten bodies that never end leave a tenth of the limit free.  Only what has
 arrived counts; to announce a length reserves nothing.
 
+What a client has stored earlier and takes up again costs it no more than a line of its request, so here the client is
+what gets a share: all that its calls hold of it at once may be as much as is then still free.
+
 Source: dynamic thresholds of switches, https://doi.org/10.1109/90.664262 (Choudhury and Hahne), with a factor of 1.
 """
 
@@ -57,6 +60,9 @@ class Bodies:
     held: int = field(init=False, default=0)
     """Bytes."""
 
+    _stored: dict[str, int] = field(init=False, factory=dict, repr=False)
+    """Principal to those of them that it had stored earlier."""
+
     _lock: Lock = field(init=False, factory=Lock)
     """Event loops may run in threads of their own."""
 
@@ -73,6 +79,25 @@ class Bodies:
         with self._lock:
             self.held -= size
 
+    def add_stored(self, size: int, principal: str) -> bool:
+        """Hold *size* more bytes that *principal* has stored, unless it then has more than is left; whether they are
+        held.  Its first ones need no more than room: what could be stored can be read."""
+        with self._lock:
+            before = self._stored.get(principal, 0)
+            if self.held + size + (before + size if before else 0) > self._limit:
+                return False
+            self.held += size
+            self._stored[principal] = before + size
+            return True
+
+    def free_stored(self, size: int, principal: str) -> None:
+        """Hold *size* bytes of these less."""
+        with self._lock:
+            self.held -= size
+            left = self._stored.pop(principal, 0) - size
+            if left > 0:
+                self._stored[principal] = left
+
 
 @define
 class Share:
@@ -80,6 +105,9 @@ class Share:
 
     _bodies: Bodies
     _size: int = field(init=False, default=0)
+    _stored: int = field(init=False, default=0)
+    _principal: str = field(init=False, default="")
+    """Whose stored bytes these are."""
 
     def grow(self, size: int) -> None:
         """Hold *size* more bytes.
@@ -100,6 +128,26 @@ class Share:
         self._bodies.free(size)
         self._size -= size
 
+    def grow_stored(self, size: int, principal: str) -> None:
+        """Hold *size* more bytes, which *principal* has stored earlier.
+
+        Raises:
+            TooBusy: They would be more than its share.
+        """
+        if not self._bodies.add_stored(size, principal):
+            raise TooBusy(
+                "too many bytes that this client has stored are being read or built on; try again later",
+                code="stored_full",
+                retry_after=_ROOM_AFTER,
+            )
+        self._principal = principal
+        self._stored += size
+
+    def shrink_stored(self, size: int) -> None:
+        """Hold *size* bytes of these less."""
+        self._bodies.free_stored(size, self._principal)
+        self._stored -= size
+
     def __enter__(self) -> Share:
         return self
 
@@ -108,6 +156,8 @@ class Share:
     ) -> None:
         self._bodies.free(self._size)
         self._size = 0
+        if self._stored:
+            self.shrink_stored(self._stored)
 
 
 _CLIENT_LEFT: Final = 499
@@ -286,6 +336,18 @@ class Call:
     def release(self, size: int) -> None:
         """Hold *size* of these bytes no longer."""
         self._share.shrink(size)
+
+    def hold_stored(self, size: int) -> None:
+        """Hold *size* bytes that the client has stored earlier, until the answer has ended.
+
+        Raises:
+            TooBusy: They would be more than the share of this client.
+        """
+        self._share.grow_stored(size, self.principal)
+
+    def release_stored(self, size: int) -> None:
+        """Hold *size* of these bytes no longer."""
+        self._share.shrink_stored(size)
 
     async def upgrade(self) -> None:
         """Accept a WebSocket; what goes through `send` and `receive` from here on are its messages.

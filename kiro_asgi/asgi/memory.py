@@ -9,6 +9,7 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.limits import SIGNATURE_BYTES
 from kiro_asgi.model.notes import Loss, Note, Rule
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.signatures import CALL, read_mark
@@ -132,6 +133,8 @@ class Signatures:
         """Keep signatures by the ids of their calls."""
         try:
             for call_id, signature in found.items():
+                if len(signature) > SIGNATURE_BYTES:
+                    continue
                 await self._store.set(scoped(principal, _CALL_SIGNATURE, call_id), signature.encode(), self._ttl)
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)

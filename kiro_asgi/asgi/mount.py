@@ -112,9 +112,13 @@ def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Clo
         raise ValueError("the prefix must not be the root")
     close = _closer(gateway) if aclose is None else aclose
 
+    async def begin() -> None:
+        for app in wrapped_in(gateway, App):
+            await app.check_state()
+
     async def mounted(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await host_lifespan(host_app, close, scope, receive, send)
+            await host_lifespan(host_app, begin, close, scope, receive, send)
         elif (below := _below(prefix, scope)) is None:
             await host_app(scope, receive, send)
         else:

@@ -136,14 +136,14 @@ async def respond(send: Send, status: int, body: bytes, headers: Headers) -> Non
     await respond_in_pieces(send, status, [body], headers)
 
 
-async def respond_in_pieces(send: Send, status: int, pieces: Sequence[bytes], headers: Headers) -> None:
+async def respond_in_pieces(send: Send, status: int, pieces: Sequence[bytes | memoryview], headers: Headers) -> None:
     """Send one whole response, whose body is *pieces* joined."""
     size = sum(map(len, pieces))
     await send(response_start(status, [*headers, (b"content-length", b"%d" % size)]))
     await send(response_body(await send_most(send, pieces)))
 
 
-async def send_most(send: Send, pieces: Sequence[bytes]) -> bytes:
+async def send_most(send: Send, pieces: Sequence[bytes | memoryview]) -> bytes:
     """Send *pieces*, joined, but for the last message, whose body is returned.
 
     A client that is merely slow takes each message in time.  Other requests get a turn of the event loop after each:
@@ -160,16 +160,16 @@ async def send_most(send: Send, pieces: Sequence[bytes]) -> bytes:
     return last
 
 
-def _bodies(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _bodies(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     """*pieces* in as many bytes as go into one message."""
-    joined: list[bytes] = []
+    joined: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
         if size + len(piece) > _PIECE:
             yield b"".join(joined)
             joined, size = [], 0
             end = max(len(piece) - 1, 0) // _PIECE * _PIECE
-            yield from (piece[at : at + _PIECE] for at in range(0, end, _PIECE))
+            yield from (bytes(piece[at : at + _PIECE]) for at in range(0, end, _PIECE))
             piece = piece[end:]
         joined.append(piece)
         size += len(piece)
@@ -219,14 +219,25 @@ class Lifespan:
 
 
 async def host_lifespan(
-    host_app: ASGIApp, close: Callable[[], Awaitable[None]], scope: Scope, receive: Receive, send: Send
+    host_app: ASGIApp,
+    begin: Callable[[], Awaitable[None]],
+    close: Callable[[], Awaitable[None]],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
 ) -> None:
-    """Run the host's lifespan and close the gateway at its end; answer the events ourselves where the host has none."""
+    """Run the lifespan of the host with our beginning and end in it; answer the events where the host has none."""
     received: list[Message] = []
     answered = False
 
-    async def listen() -> Message:
+    async def beginning() -> Message:
         message = await receive()
+        if message["type"] == "lifespan.startup":
+            await begin()
+        return message
+
+    async def listen() -> Message:
+        message = await beginning()
         received.append(message)
         return message
 
@@ -243,7 +254,7 @@ async def host_lifespan(
         if answered:
             raise
     if not answered:
-        await Lifespan(close).run(received, receive, send)
+        await Lifespan(close).run(received, beginning, send)
 
 
 _DENIAL: Final = "websocket.http.response"

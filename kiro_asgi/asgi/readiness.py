@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
+from logging import getLogger
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -24,12 +25,14 @@ from kiro_asgi.config.reading import SettingsReading
 from kiro_asgi.config.rules import require
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.dialects.manifest import dialects_in
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.state.base import Store, WatchedStore
+from kiro_asgi.state.base import Store, WatchedStore, scoped
 from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
 from kiro_asgi.upstreams.models import read_aliases
+
+_log = getLogger("kiro_asgi")
 
 Part = tuple[Collection[str], Callable[[], object]]
 """The tables of settings that a part is made of, and how to make it."""
@@ -140,7 +143,7 @@ class Readiness:
 
 @define
 class ReadinessCheck:
-    """Looks at what one application knows already, and asks no service."""
+    """Looks at what one application knows already, and asks no service; of the store it knows the last use."""
 
     _providers: tuple[Provider, ...]
     _store: Store
@@ -151,6 +154,16 @@ class ReadinessCheck:
     def drain(self) -> None:
         """Be unready from now on."""
         self.is_draining = True
+
+    async def check_store(self) -> None:
+        """Look whether the store can be used, and log it where not; a store that watches itself knows it afterwards.
+
+        That is no reason not to start: what needs no state is answered.
+        """
+        try:
+            await self._store.get(scoped("", "check", ""))
+        except StoreUnavailable as error:
+            _log.error("requests that need what is kept between them are answered with 503: %s", error.detail)
 
     def readiness(self) -> Readiness:
         """The readiness at this moment."""

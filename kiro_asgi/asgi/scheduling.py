@@ -96,6 +96,10 @@ class Offload:
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._threads.here())
 
+    def apart(self) -> Offload:
+        """Another of the same kind: its work does not wait for that of this one."""
+        return type(self)()
+
 
 @define(eq=False)
 class Tasks:
@@ -165,7 +169,7 @@ class Background:
     """
 
     _limit: int
-    """Pieces at once."""
+    """Pieces at once.  One client has at most as many of them as are then still free, or one."""
 
     _interrupt: Callable[[], None]
     """Ends the calls under way in the running event loop."""
@@ -173,30 +177,35 @@ class Background:
     _close: Callable[[], Awaitable[None]]
     """Closes what was opened in the running event loop."""
 
-    _running: set[threading.Event] = field(init=False, factory=set)
-    """For each piece of work, the event that makes it end."""
+    _running: dict[threading.Event, str] = field(init=False, factory=dict)
+    """For each piece of work, the event that makes it end, and whose it is."""
 
     _guard: threading.Lock = field(init=False, factory=threading.Lock)
 
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Start *work*.
+    def start(self, work: Callable[[], Awaitable[None]], principal: str) -> None:
+        """Start *work* for *principal*.
 
         Raises:
-            LimitReached: The limit is reached.
+            LimitReached: The limit is reached, or the share of this client.
             TooBusy: There is no thread left.
         """
         end = threading.Event()
         with self._guard:
-            if len(self._running) >= self._limit:
-                message = f"{self._limit} responses are made in the background already; try again later"
-                raise LimitReached(message, code="background_full", retry_after=_RETRY_AFTER)
-            self._running.add(end)
+            own, left = 1 + [*self._running.values()].count(principal), self._limit - len(self._running) - 1
+            if left < 0 or own > max(left, 1):
+                whose = "" if left < 0 else " of this client"
+                message = f"{self._limit if left < 0 else own - 1} responses{whose} are made in the background already"
+                raise LimitReached(f"{message}; try again later", code="background_full", retry_after=_RETRY_AFTER)
+            self._running[end] = principal
         try:
             threading.Thread(target=self._run, args=(work, end), name="kiro-asgi background").start()
         except RuntimeError as error:
-            self._running.discard(end)
+            self._running.pop(end, None)
+            _log.warning("a background response could not be begun: %s", error)
             raise TooBusy(
-                f"no thread is left for a background response: {error}", code="threads", retry_after=_RETRY_AFTER
+                "no thread is left for a background response; try again later",
+                code="threads",
+                retry_after=_RETRY_AFTER,
             ) from None
 
     def interrupt(self) -> None:
@@ -232,7 +241,7 @@ class Background:
             _log.error("work in the background failed: %r", error)
         finally:
             with self._guard:
-                self._running.discard(end)
+                self._running.pop(end, None)
 
     async def _watch(self, end: threading.Event) -> None:
         """Interrupt the work where that is asked for, or the interpreter ends: it waits for this thread."""

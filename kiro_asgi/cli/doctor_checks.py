@@ -25,7 +25,7 @@ from kiro_asgi import errors
 from kiro_asgi.asgi.providers import new_store
 from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
-from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.errors import KiroAsgiError, StoreUnavailable, UpstreamRejected
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
@@ -124,7 +124,8 @@ def with_key(path: str) -> Advice:
 def failed(name: str, error: KiroAsgiError, advice: Advice = GENERAL) -> Finding:
     """A check that ended in an error: its message, class and code."""
     code = f", {error.code}" if error.code else ""
-    detail = f"{_without_ids(error.message)} ({type(error).__name__}{code})"
+    said = error.detail if isinstance(error, StoreUnavailable) else error.message
+    detail = f"{_without_ids(said)} ({type(error).__name__}{code})"
     return Finding(name, Verdict.FAIL, detail, advice.about(error))
 
 

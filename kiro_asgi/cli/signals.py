@@ -131,6 +131,7 @@ class Reloadable:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection scope."""
         if scope["type"] == "lifespan":
+            await self._app.check_state()
             await Lifespan(self.aclose).run((), receive, send)
         else:
             await self._app(scope, receive, send)

@@ -94,7 +94,7 @@ def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:
     try:
         return ledger.rows(first.isoformat(), last.isoformat())
     except StoreUnavailable as error:
-        raise ConfigError(f"the usage cannot be read: {error.message}", code=error.code) from error
+        raise ConfigError(f"the usage cannot be read: {error.detail}", code=error.code) from error
     finally:
         ledger.close()
 

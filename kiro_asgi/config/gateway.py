@@ -256,7 +256,8 @@ class LimitSettings:
     body_bytes_in_flight: int = setting(128 * 1024 * 1024, Bounds(2, 2**41))
     """Request bodies held at once, in bytes, each from its arrival to the end of its answer; one for which there is no
     room is refused with 503.  Each may be as large as what the others leave free, so at least twice ``body_bytes``.
-    The default has room for 500 answers at once to requests of 250 kB."""
+    Stored responses and conversations count likewise while they are read or built on; what one client holds of them may
+    be as much as the rest leaves free.  The default has room for 500 answers at once to requests of 250 kB."""
 
     body_timeout: float = setting(30.0, Bounds(MOMENT, DAY))
     """Seconds for the whole request body to arrive."""
@@ -310,8 +311,9 @@ class ResponsesSettings:
     lifetime: float = setting(3600.0, Bounds(MOMENT, DAY))
     """Seconds that a WebSocket is used; then it is closed with 1001, after the answer that is under way."""
 
-    background: int = setting(16, Bounds(0, 1000))
-    """Responses that are made in the background at once, in each process; 0 refuses them all."""
+    background: int = setting(32, Bounds(0, 1000))
+    """Responses that are made in the background at once, in each process; 0 refuses them all.  One client may have as
+    many of them as the others leave free, so a sole client has half."""
 
     background_timeout: float = setting(3600.0, Bounds(MOMENT, DAY))
     """Seconds that one may take; then it fails."""

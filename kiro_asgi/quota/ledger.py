@@ -122,7 +122,8 @@ class UsageWriter:
         try:
             self._write_until_done()
         except BaseException:  # a bug of ours must not make close() wait for ever
-            self._thread.end()
+            with self._guard:  # else `add` may note after this that the thread runs
+                self._thread.end()
             raise
 
     def _write_until_done(self) -> None:

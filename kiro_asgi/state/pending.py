@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from logging import getLogger
 from time import monotonic
 from typing import Final
@@ -21,6 +21,9 @@ _LONGEST: Final = 60.0
 
 _PARTING: Final = 2.0
 """The same where the interpreter ends: it waits for this thread."""
+
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+"""Values that are written at once: a tenth of a second."""
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
@@ -100,6 +103,9 @@ class WriteQueue:
     _changes: Shelf[_QueuedChange] = field(init=False)
     _uses: set[str] = field(init=False, factory=set)
     _thread: WriterThread = field(init=False)
+    is_failing: bool = field(init=False, default=False)
+    """Whether the last attempt to write has failed."""
+
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
     _hurry: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
@@ -154,6 +160,7 @@ class WriteQueue:
             except StoreUnavailable as error:
                 if failures == 0:
                     _log.warning("the state cannot be written, and waits in memory: %r", error)
+                self.is_failing = True
                 self._expire(error)
                 failures = min(failures + 1, 10)
                 if self._hurry.wait(min(_FIRST_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE)):
@@ -161,20 +168,32 @@ class WriteQueue:
                     failures = 1
             except BaseException as error:  # a bug of ours must not keep the thread, or the values, for ever
                 self.discard(type(error).__name__)
-                self._thread.end()
+                with self._guard:  # else `put` may note after this that the thread runs
+                    self._thread.end()
                 raise
             else:
-                failures = 0
+                failures, self.is_failing = 0, False
                 self._written(changes)
 
     def _batch(self) -> tuple[list[tuple[str, _QueuedChange]], set[str]] | None:
-        """Everything that waits; where nothing does, note the end of this thread and return ``None``."""
+        """What waits, at most `_BATCH_BYTES` of it or one change: others use the file between two batches.
+
+        Where nothing waits, note the end of this thread and return ``None``.
+        """
         with self._guard:
-            changes, uses, self._uses = [*self._changes], self._uses, set()
+            changes, uses, self._uses = [*self._first()], self._uses, set()
             if changes or uses:
                 return changes, uses
             self._thread.end()
             return None
+
+    def _first(self) -> Iterator[tuple[str, _QueuedChange]]:
+        size = 0
+        for key, waiting in self._changes:
+            size += len(waiting.change.value or b"")
+            yield key, waiting
+            if size >= _BATCH_BYTES:
+                return
 
     def _written(self, changes: Iterable[tuple[str, _QueuedChange]]) -> None:
         with self._guard:

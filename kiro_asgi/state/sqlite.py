@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from logging import getLogger
 from pathlib import Path
+from queue import Empty, LifoQueue
 from secrets import token_hex
 from time import monotonic, sleep, time
 from typing import Final, TypeVar
@@ -90,6 +91,15 @@ PRAGMA user_version = {_VERSION};
 """``used`` counts uses and orders them, whatever the clock does; ``used_at`` decides whether a use must be recorded.
 ``level`` is `kiro_asgi.state.memory.Room.level`; it may be too high where values have expired."""
 
+_DIRECT: Final = 64 * 1024
+"""Bytes of a value that is read with its row."""
+
+_SELECT: Final = """
+SELECT rowid, CASE typeof(value) WHEN 'blob' THEN length(value) END,
+CASE WHEN typeof(value) = 'blob' AND length(value) <= ? THEN value END,
+CAST(used_at AS REAL) FROM kept WHERE key = ? AND expires_at > ? AND typeof(expires_at) = 'real'
+"""
+
 _AMOUNTS: Final = "CAST(entries AS INTEGER), CAST(bytes AS INTEGER)"
 
 _COUNT_AGAIN: Final = """
@@ -141,12 +151,11 @@ class SqliteConnection:
         """The living row of *key*.  A file that is damaged has none."""
 
         def work(connection: sqlite3.Connection) -> Found | None:
-            query = (
-                "SELECT CASE typeof(value) WHEN 'blob' THEN value END, CAST(used_at AS REAL) FROM kept"
-                " WHERE key = ? AND expires_at > ? AND typeof(expires_at) = 'real'"
-            )
-            row = connection.execute(query, (key, now)).fetchone()
-            return None if row is None else Found(*row)
+            row = connection.execute(_SELECT, (_DIRECT, key, now)).fetchone()
+            if row is None:
+                return None
+            _, size, value, used_at = row
+            return Found(value, used_at) if size is None or size <= _DIRECT else _large(connection, key, now)
 
         return self.run(work)
 
@@ -206,7 +215,7 @@ class SqliteConnection:
     @contextmanager
     def _turn(self) -> Iterator[None]:
         if not self._guard.acquire(timeout=self.patience):
-            raise StoreUnavailable("the state file cannot be used: it is busy", code="state.sqlite")
+            raise _busy()
         try:
             yield
         finally:
@@ -226,12 +235,35 @@ class SqliteConnection:
             self._opened = None
 
 
+_REST: Final = 2.0
+"""Seconds without another attempt after the file could not be used, or a value of one owner took too long."""
+
+
+def _busy(seconds: float = _REST) -> StoreUnavailable:
+    """The error where others use the file, or used it a moment ago."""
+    return StoreUnavailable(detail="the state file is busy", code="state.busy", retry_after=seconds)
+
+
+def _large(connection: sqlite3.Connection, key: str, now: float) -> Found | None:
+    """The row of *key*, whose value SQLite would hold twice: it is read in place, without holding the interpreter."""
+    connection.execute("BEGIN")  # one snapshot: it may have been replaced, by a smaller one, too
+    try:
+        row = connection.execute(_SELECT, (_DIRECT, key, now)).fetchone()
+        if row is None or row[1] is None or row[1] <= _DIRECT:
+            return None if row is None else Found(*row[2:])
+        with connection.blobopen("kept", "value", row[0], readonly=True) as blob:
+            return Found(blob.read(), row[3])
+    finally:
+        connection.execute("ROLLBACK")
+
+
 def _unavailable(error: Exception) -> StoreUnavailable:
-    """The error for a client, without the path."""
+    """The error for *error* of the file or of the system."""
     reason = error.strerror if isinstance(error, OSError) else error
-    damaged = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGE
-    code = "state.damaged" if damaged else "state.sqlite"
-    return StoreUnavailable(f"the state file cannot be used: {reason}", code=code)
+    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGE:
+        detail = f"the state file is damaged; move it away, and a new one is made: {reason}"
+        return StoreUnavailable(detail=detail, code="state.damaged", retry_after=_REST)
+    return StoreUnavailable(detail=f"the state file cannot be used: {reason}", code="state.sqlite", retry_after=_REST)
 
 
 _DAMAGE: Final = frozenset(
@@ -404,9 +436,6 @@ _PATIENCE: Final = 1.0
 _BUSY: Final = 0.7
 """Seconds that one operation waits for other threads, and again for other processes."""
 
-_REST: Final = 2.0
-"""Seconds without another attempt to read, after one has failed."""
-
 _PARTING: Final = 2.0
 """Seconds that `SqliteStore.aclose` waits for what is still to be written."""
 
@@ -425,6 +454,35 @@ _SOON: Final = 0.005
 _REPORT_EVERY: Final = 60.0
 """Seconds between two log lines about damage."""
 
+_READERS: Final = 4
+"""Values that are read at once: one that takes long does not hold up those of other owners."""
+
+
+@define(eq=False)
+class _Side:
+    """Reading, or writing: whether the file can be used for that, and by whom it cannot."""
+
+    _threads: int
+    """Operations at once of one event loop."""
+
+    limiters: PerLoop[anyio.CapacityLimiter] = field(init=False, repr=False)
+    rests_until: float = field(init=False, default=0.0)
+    _slow: dict[str, float] = field(init=False, factory=dict)
+    """Owners whose last operation took too long, and until when they wait.  Its thread may still be at it."""
+
+    def __attrs_post_init__(self) -> None:
+        self.limiters = PerLoop(partial(anyio.CapacityLimiter, self._threads))
+
+    def rest(self, owner: str) -> float:
+        """Seconds that *owner* has to wait; not every caller should find out anew that an operation fails."""
+        return max(self.rests_until, self._slow.get(owner, 0.0)) - monotonic()
+
+    def was_slow(self, owner: str) -> None:
+        """Let *owner* wait, and nobody else."""
+        now = monotonic()
+        self._slow = {each: until for each, until in self._slow.items() if until > now}
+        self._slow[owner] = now + _REST
+
 
 @define
 class SqliteStore:
@@ -435,9 +493,12 @@ class SqliteStore:
     that is killed loses those of that moment, and leaves its locks for a minute, which is also how long a lock may be
     held.
 
+    An owner whose operation takes too long waits for a while, and nobody else does.  Where the file itself cannot be
+    used, nobody waits for it twice in that time.
+
     Raises:
-        StoreUnavailable: From everything but `set` and `delete`: the file cannot be used now, or others have used it
-            for longer than a second.
+        StoreUnavailable: From everything but `set` and `delete`: the file cannot be used now, or is damaged, or others
+            have used it for longer than a second.
     """
 
     path: Path
@@ -451,38 +512,45 @@ class SqliteStore:
     """The same for all processes, also after a restart."""
 
     _room: Room = field(init=False)
-    _reader: SqliteConnection = field(init=False, repr=False)
+    _readers: tuple[SqliteConnection, ...] = field(init=False, repr=False)
     """Apart from the writer's connection, so that readers do not wait for writes."""
+
+    _free: LifoQueue[SqliteConnection] = field(init=False, factory=LifoQueue, repr=False)
+    """Readers that no thread uses; the one that was used last comes first, so that mostly one is open."""
 
     _writer: SqliteConnection = field(init=False, repr=False)
     _pending: WriteQueue = field(init=False, repr=False)
-    _rests_until: float = field(init=False, default=0.0)
+    _reading: _Side = field(init=False, factory=lambda: _Side(_READERS))
+    _writing: _Side = field(init=False, factory=lambda: _Side(1))
+    _works: bool = field(init=False, default=True)
+    """Whether the file could be used the last time."""
+
     _reported_at: float = field(init=False, default=-_REPORT_EVERY)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
-    _threads: PerLoop[anyio.CapacityLimiter] = field(
-        init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, 1)), repr=False
-    )
-    """One thread for each event loop: more would only wait for each other."""
 
     def __attrs_post_init__(self) -> None:
         self._room = Room(self.entries, self.max_bytes)
-        self._reader, self._writer = SqliteConnection(self.path, _BUSY), SqliteConnection(self.path, _BUSY)
+        self._readers = tuple(SqliteConnection(self.path, _BUSY) for _ in range(_READERS))
+        for reader in self._readers:
+            self._free.put(reader)
+        self._writer = SqliteConnection(self.path, _BUSY)
         self._pending = WriteQueue(lambda changes, uses: self._writer.write(changes, uses, self._room, self._clock()))
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the file could be read, and written, the last time."""
+        return self._works and not self._pending.is_failing
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
         now, change = self._clock(), self._pending.get(key)
         if change is not None:
             return change.value if change.expires_at > now else None
-
-        def read() -> Found | None:
-            return self._reader.read(key, now)
-
-        found = await self._ask(read)
+        found = await self._ask(self._reading, key, partial(self._read, key, now))
         if found is None:
             return None
         if found.value is None:
-            self._report("a value is not bytes")
+            self._report("an entry of the state file is damaged, and counts as missing: its value is not bytes")
         elif abs(now - found.used_at) >= _REMEMBERED:
             self._pending.use(key)
         return found.value
@@ -498,8 +566,8 @@ class SqliteStore:
             while self._pending.get(key) is not None:  # noqa: ASYNC110 - no event spans two loops
                 await anyio.sleep(_SOON)
         if self._pending.get(key) is not None:
-            raise self._busy()
-        return await self._ask(lambda: self._writer.take(key, self._clock()))
+            raise _busy()
+        return await self._ask(self._writing, key, lambda: self._writer.take(key, self._clock()))
 
     async def delete(self, key: str) -> None:
         """Forget the value."""
@@ -510,13 +578,19 @@ class SqliteStore:
         """Exclude others, also other processes; those get their turn in any order."""
         holder = token_hex(8)
         async with self._locks.hold(key):
+            is_held = True  # or may be: whoever is cancelled meanwhile leaves a thread that leases it
             try:
-                while not await self._lease(key, holder):  # noqa: ASYNC110 - no event spans two processes
-                    await anyio.sleep(_POLL)
+                try:
+                    while not await self._lease(key, holder):  # noqa: ASYNC110 - no event spans two processes
+                        await anyio.sleep(_POLL)
+                except StoreUnavailable:
+                    is_held = False
+                    raise
                 yield
             finally:
-                with anyio.CancelScope(shield=True):
-                    await self._release(key, holder)
+                if is_held:
+                    with anyio.CancelScope(shield=True):
+                        await self._release(key, holder)
 
     async def flush(self, seconds: float = _PARTING) -> bool:
         """Wait until everything is in the file, at most so long, and return whether it is."""
@@ -526,7 +600,7 @@ class SqliteStore:
         """Write what is still to be written, within two seconds, and close the file; it is opened again if need be."""
 
         def close() -> None:
-            for connection in (self._reader, self._writer):
+            for connection in (*self._readers, self._writer):
                 try:
                     connection.close()
                 except StoreUnavailable as error:
@@ -537,45 +611,66 @@ class SqliteStore:
                 self._pending.discard("the file could not be written before the end")
             await anyio.to_thread.run_sync(close, limiter=anyio.CapacityLimiter(1))
 
+    def _read(self, key: str, now: float) -> Found | None:
+        try:
+            reader = self._free.get(timeout=_BUSY)
+        except Empty:
+            raise _busy() from None
+        try:
+            return reader.read(key, now)
+        finally:
+            self._free.put(reader)
+
     async def _release(self, key: str, holder: str) -> None:
         await self.flush()  # the next holder may be another process, which reads the file
         try:
-            await self._ask(lambda: self._writer.release(key, holder))
+            await self._ask(self._writing, key, lambda: self._writer.release(key, holder))
         except StoreUnavailable as error:
-            _log.warning("a lock could not be released; it expires within a minute: %s", error.message)
+            _log.warning("a lock could not be released; it expires within a minute: %s", error.detail)
 
     async def _lease(self, key: str, holder: str) -> bool:
         now = self._clock()
-        return bool(await self._ask(lambda: self._writer.lease(key, holder, now, now + _LEASE)))
+        return await self._ask(self._writing, key, lambda: self._writer.lease(key, holder, now, now + _LEASE))
 
-    async def _ask(self, work: Callable[[], T]) -> T | None:
-        """Run *work* and return its result; ``None`` where the file is damaged.
+    async def _ask(self, side: _Side, key: str, work: Callable[[], T]) -> T:
+        """Run *work* on the value of *key*, and return its result.
 
         Raises:
-            StoreUnavailable: It cannot be used now, or could not a moment ago: not every caller should wait for that.
+            StoreUnavailable: The file cannot be used now, or could not a moment ago.
         """
-        left = self._rests_until - monotonic()
-        if left > 0:
-            raise self._busy(left)
+        owner, began = owner_of(key), False
+        if (left := side.rest(owner)) > 0:
+            raise _busy(left)
+
+        def watched() -> T:
+            nonlocal began
+            began = True
+            return work()
+
         try:
             with anyio.fail_after(_PATIENCE):
-                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads.here())
+                found = await anyio.to_thread.run_sync(watched, abandon_on_cancel=True, limiter=side.limiters.here())
         except TimeoutError:
-            error = self._busy()
-        except StoreUnavailable as failure:
-            error = failure
-        if error.code == "state.damaged":
-            self._report(error.message)
-            return None
-        self._rests_until = monotonic() + _REST
-        error.retry_after = _REST
-        raise error
+            if began:  # else it waited in line, for which nobody has to rest
+                side.was_slow(owner)
+            raise _busy() from None
+        except StoreUnavailable as error:
+            self._failed(side, error)
+            raise
+        self._works = True
+        return found
 
-    def _busy(self, seconds: float = _REST) -> StoreUnavailable:
-        return StoreUnavailable("the state file cannot be used: it is busy", code="state.sqlite", retry_after=seconds)
+    def _failed(self, side: _Side, error: StoreUnavailable) -> None:
+        """Note what an operation says about the file: one that is busy is not at fault."""
+        if error.code == "state.busy":
+            return
+        self._works = False
+        self._report(error.detail)
+        if error.code == "state.sqlite":  # damage shows at once: nobody waits for that
+            side.rests_until = monotonic() + _REST
 
-    def _report(self, damage: str) -> None:
-        """Log that an entry is damaged, and therefore missing; once in a while only, not for each read."""
+    def _report(self, fault: str) -> None:
+        """Log a fault, once in a while only, not for each read."""
         if monotonic() - self._reported_at >= _REPORT_EVERY:
             self._reported_at = monotonic()
-            _log.error("an entry of the state file is damaged, and counts as missing: %s", damage)
+            _log.error("%s", fault)

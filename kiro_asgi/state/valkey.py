@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from logging import getLogger
+from math import inf
 from secrets import token_hex
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -50,6 +51,15 @@ _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 30.0
 """Seconds of that while, doubled by each further failure."""
 
+_REPORT_EVERY: Final = 60.0
+"""Seconds between two log lines about single requests."""
+
+_REFUSALS: Final = (valkey.ResponseError, valkey.DataError)
+"""Errors of a server that is there, and has answered."""
+
+_OUTAGES: Final = (valkey.exceptions.ClusterDownError, valkey.ReadOnlyError, valkey.exceptions.NoPermissionError)
+"""Those of them that every request would meet."""
+
 _SENTINEL_PORT: Final = 26379
 _PORT: Final = 6379
 
@@ -68,6 +78,7 @@ class ValkeyServer:
     _client: Any = field(init=False, default=None, repr=False)
     _failures: int = field(init=False, default=0)
     _rests_until: float = field(init=False, default=0.0)
+    _reported_at: float = field(init=False, default=-inf)
     _threads: PerLoop[anyio.CapacityLimiter] = field(
         init=False, factory=lambda: PerLoop(partial(anyio.CapacityLimiter, _THREADS)), repr=False
     )
@@ -94,7 +105,9 @@ class ValkeyServer:
         """
         rest = self._rests_until - self._clock()
         if rest > 0:
-            raise StoreUnavailable("the state server cannot be reached", code="state.valkey", retry_after=rest)
+            raise StoreUnavailable(
+                detail="the state server could not be reached", code="state.valkey", retry_after=rest
+            )
         try:
             found = await anyio.to_thread.run_sync(
                 self.ask_blocking, work, abandon_on_cancel=True, limiter=self._threads.here()
@@ -111,9 +124,20 @@ class ValkeyServer:
         """The same in this thread, also while `ask` sends no requests."""
         try:
             return work(self._client)
+        except _REFUSALS as error:  # not by all of a kind: those that say that it is no primary, and the like
+            code = "state.valkey" if isinstance(error, _OUTAGES) else "state.refused"
+            raise _unavailable(error, code) from None
+        except valkey.TimeoutError as error:
+            raise _unavailable(error, "state.slow" if self._answers() else "state.valkey") from None
         except (valkey.ValkeyError, OSError) as error:
-            message = f"the state server cannot be used: {type(error).__name__}: {error}"
-            raise StoreUnavailable(message, code="state.valkey", retry_after=_FIRST_PAUSE) from None
+            raise _unavailable(error, "state.valkey") from None
+
+    def _answers(self) -> bool:
+        """Whether the server itself is there, when it took too long for one request."""
+        try:
+            return bool(self._client.ping())
+        except (valkey.ValkeyError, OSError):
+            return False
 
     async def aclose(self) -> None:
         """Close the connections; they are opened again if need be."""
@@ -125,12 +149,27 @@ class ValkeyServer:
         self._client.close()
 
     def _failed(self, error: StoreUnavailable) -> None:
+        """Count a failure of the server; what it refused to one client, or was too slow for, is not one."""
+        if error.code != "state.valkey":
+            self._report(error.detail)
+            return
         self._failures += 1
         if self._failures >= _FAILURES:
             pause = min(_FIRST_PAUSE * 2.0 ** (self._failures - _FAILURES), _LONGEST_PAUSE)
             self._rests_until = self._clock() + pause
         if self._failures == _FAILURES:
-            _log.warning("%s; it is asked again from time to time", error.message)
+            _log.warning("%s; it is asked again from time to time", error.detail)
+
+    def _report(self, fault: str) -> None:
+        """Log what concerns one request, once in a while only."""
+        if self._clock() - self._reported_at >= _REPORT_EVERY:
+            self._reported_at = self._clock()
+            _log.warning("%s", fault)
+
+
+def _unavailable(error: Exception, code: str) -> StoreUnavailable:
+    detail = f"the state server cannot be used: {type(error).__name__}: {error}"
+    return StoreUnavailable(detail=detail, code=code, retry_after=_FIRST_PAUSE)
 
 
 def _client(url: str) -> Any:
@@ -226,7 +265,7 @@ class ValkeyStore:
     async def take(self, key: str) -> bytes | None:
         """Return the value, and forget it."""
         if self._pending.get(key) is not None and not await self._flush():
-            raise StoreUnavailable("the state server cannot be reached", code="state.valkey")
+            raise StoreUnavailable(detail="the state server cannot be reached", code="state.valkey")
         found: bytes | None = await self._server.ask(lambda client: client.getdel(_key(key)))
         return found
 
@@ -278,7 +317,7 @@ class ValkeyStore:
         try:
             await self._server.ask(lambda client: client.register_script(_RELEASE)([name], [holder]))
         except StoreUnavailable as error:
-            _log.warning("a lock may not have been released; it expires within a minute: %s", error.message)
+            _log.warning("a lock may not have been released; it expires within a minute: %s", error.detail)
 
     async def _flush(self) -> bool:
         return await anyio.to_thread.run_sync(self._pending.flush, _PARTING)

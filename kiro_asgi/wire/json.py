@@ -33,7 +33,13 @@ class JsonError(KiroAsgiError):
     status = 400
 
 
-def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | None = None) -> Any:
+def loads(
+    data: bytes | str,
+    *,
+    max_depth: int = JSON_DEPTH,
+    max_bytes: int | None = None,
+    max_values: int = JSON_VALUES,
+) -> Any:
     """The value of one JSON document.
 
     A byte order mark is ignored, of equal keys the last one wins, and an escaped half of a surrogate pair becomes
@@ -43,6 +49,7 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
         data: UTF-8, or text.
         max_depth: Most arrays and objects open at once.
         max_bytes: Largest size of the document as UTF-8; ``None`` is no limit.
+        max_values: Most elements of arrays and members of objects, all together.
 
     Raises:
         JsonError: Invalid, not UTF-8, too deep, too large, or of too many values; also ``NaN``, infinities, and numbers
@@ -55,10 +62,10 @@ def loads(data: bytes | str, *, max_depth: int = JSON_DEPTH, max_bytes: int | No
     except UnicodeDecodeError as exc:
         raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
     text = text.strip(_AROUND)
-    if len(text) > JSON_VALUES < text.count(",") + text.count("{") + text.count("["):
-        _check_values(text)
+    if len(text) > max_values < text.count(",") + text.count("{") + text.count("["):
+        _check_values(text, max_values)
     if len(text) > max_depth < text.count("{") + text.count("["):
-        _check_depth(text, max_depth)
+        _check_depth(text, max_depth, max_values)
     if "\\" in text and _may_have_surrogates(text):
         text = _ESCAPE.sub(_replace_lone, text)
     try:
@@ -170,13 +177,31 @@ def _check_size(data: bytes | str, max_bytes: int) -> None:
         raise JsonError(f"JSON of {size} bytes, of which at most {max_bytes} are taken", code="json.too_large")
 
 
-def _check_values(text: str) -> None:
-    """Count members and elements: a comma stands between two of them, a bracket before the first."""
-    if sum(map(_outside(text).count, ",[{")) > JSON_VALUES:
-        raise _too_many()
+def count_values(data: bytes) -> int:
+    """Elements and members of a JSON document, as `loads` counts them, without decoding it.
+
+    A comma stands between two of them, a bracket before the first.  Beyond `JSON_VALUES` the count may be too low, but
+    is never that low.
+    """
+    commas = data.count(b",") + data.count(b"{") + data.count(b"[")
+    if commas <= _FEW:  # those in texts count as well: exactness is worth its time only where it may matter
+        return commas
+    try:
+        return _values_in(data.decode(), JSON_VALUES)
+    except JsonError:
+        return JSON_VALUES + 1
 
 
-def _outside(text: str) -> str:
+def _check_values(text: str, most: int) -> None:
+    if _values_in(text, most) > most:
+        raise _too_many(most)
+
+
+def _values_in(text: str, most: int) -> int:
+    return sum(map(_outside(text, most).count, ",[{"))
+
+
+def _outside(text: str, most: int) -> str:
     """The parts of *text* outside of strings.
 
     Without escapes every second part between quotes is; that is wrong after a backslash outside of strings, but the
@@ -184,22 +209,22 @@ def _outside(text: str) -> str:
     """
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
-    if text.count('"') > 4 * JSON_VALUES:  # two for each name and each text; each becomes a part
-        raise _too_many()
+    if text.count('"') > 4 * most:  # two for each name and each text; each becomes a part
+        raise _too_many(most)
     return "".join(text.split('"')[::2])
 
 
-def _too_many() -> JsonError:
-    return JsonError(f"JSON of more than {JSON_VALUES} values", code="json.too_many_values")
+def _too_many(most: int) -> JsonError:
+    return JsonError(f"JSON of more than {most} values", code="json.too_many_values")
 
 
-def _check_depth(text: str, max_depth: int) -> None:
+def _check_depth(text: str, max_depth: int, max_values: int) -> None:
     """Measure the depth, outside strings; called only where there are enough brackets to exceed it.
 
     Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
     what is left then is counted.
     """
-    brackets = _outside(text).encode().translate(_SQUARE, _NOT_BRACKETS)
+    brackets = _outside(text, max_values).encode().translate(_SQUARE, _NOT_BRACKETS)
     left = max_depth
     for _ in range(min(_ROUNDS, max_depth)):
         shallower = brackets.replace(b"[]", b"")
@@ -235,6 +260,9 @@ _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 )  # fmt: skip
 """Circles are not looked for, which would cost a fifth of the time; Python's recursion limit ends them."""
+
+_FEW: Final = 32
+"""Values from which on `count_values` does not count marks in texts."""
 
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))

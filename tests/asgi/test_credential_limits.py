@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.asgi.admission import LimitedCredentials, Reservations
+from kiro_asgi.errors import ConfigError, UpstreamLimitReached
+from kiro_asgi.quota.memory import MemoryCounters
+from kiro_asgi.quota.settings import QuotaSettings
 from kiro_asgi.simulator import Head, Pause, text
 from kiro_asgi.simulator.openai.encoder import refusal
 from tests.asgi.driver import get, post
+from tests.state.engines import Clock
 from tests.valkey_server import needs_server, running
 
 pytestmark = pytest.mark.anyio
@@ -143,3 +149,27 @@ async def test_limits_are_exact_over_two_gateways(app, sim):
             await each.aclose()
     assert set(statuses) == {200, 429}
     assert 20 <= statuses.count(200) <= 20 + anew
+
+
+async def test_a_limit_is_told_once_in_its_time(caplog):
+    """However many requests meet it: one line, and one more when it is met again after there was room."""
+    clock = Clock()
+    quotas = QuotaSettings()
+    reservations = Reservations(quotas, MemoryCounters(clock), clock, False)
+    limits = LimitedCredentials({"a key": evolve(quotas, requests_per_minute=1)}, reservations, clock)
+    exchange: Any = SimpleNamespace(credential=SimpleNamespace(source="a key"), expected_tokens=1)
+    call: Any = SimpleNamespace(request_id="req_1", leases={})
+    reading: Any = SimpleNamespace(usage=None, status=200)
+    counts = []
+    with caplog.at_level("INFO", "kiro_asgi"):
+        for _ in range(2):
+            async with limits.reserved(call, exchange, reading):
+                pass
+            for _ in range(3):
+                with pytest.raises(UpstreamLimitReached):
+                    async with limits.reserved(call, exchange, reading):
+                        pass
+            counts.append(caplog.text.count("a key is at its limit of 1 requests a minute"))
+            clock.now += 61.0
+
+    assert counts == [1, 2]

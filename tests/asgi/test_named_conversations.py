@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from kiro_asgi.dialects.openai_responses.asgi.conversations import Conversations
+from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
 from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Conversation
 from kiro_asgi.errors import BodyTooLarge, RequestError
@@ -194,15 +195,15 @@ async def test_a_conversation_has_bounds():
     store = MemoryStore()
     responses = Responses(store, 60.0, 10_000_000)
     whole = Conversation("conv_1", 0, {}).with_items([USER] * 2_000, "a")
-    await Conversations(responses, 10_000_000).keep("alice", whole)
+    await Conversations(responses, 10_000_000).keep("alice", lambda: whole, 0)
     tight = Conversations(responses, 1_000)
 
-    whole.without(whole.items[0]["id"]).require_room("items")
+    whole.without(whole.entries[0].id).require_room("items")
     with pytest.raises(RequestError, match="no room for more"):
         whole.require_room("items")
     with pytest.raises(BodyTooLarge):
-        await tight.change("alice", "conv_1", lambda found: found)
-    assert (await tight.get("alice", "conv_1"))[0].items == whole.items
+        await tight.change(Owner("alice"), "conv_1", lambda found: found)
+    assert (await tight.get(Owner("alice"), "conv_1"))[0].items == whole.items
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import anyio
 import pytest
 
 from kiro_asgi import App, simulator
+from kiro_asgi.dialects.openai_responses.asgi import stored
+from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
 from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
-from kiro_asgi.dialects.openai_responses.kept import Kept, encode
+from kiro_asgi.dialects.openai_responses.kept import Kept
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
 from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.state.base import scoped
@@ -20,6 +22,7 @@ from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.asgi.test_long_answers import slow
+from tests.dialects.openai_responses.records import record
 from tests.state.engines import Clock
 from tests.state.test_trouble import held
 from tests.valkey_server import free_port, needs_server, running
@@ -29,6 +32,7 @@ pytestmark = pytest.mark.anyio
 PATH = "/v1/responses"
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}
 BOTH_MODES = pytest.mark.parametrize("stream", [False, True], ids=["collected", "streamed"])
+ALICE = Owner("alice")
 CLIENTS = {"client": {"api_keys": ["k", "other"]}}
 
 
@@ -504,21 +508,39 @@ async def test_a_path_that_is_no_file_of_ours_is_refused(gateway, tmp_path, ther
     assert not target.exists() or (target.stat().st_mode & 0o777, target.stat().st_size) == (0o644, 0)
 
 
+def kept(number: int = 1, previous: str | None = None, items: Any = ({"role": "user", "content": "One."},)) -> bytes:
+    """A response as the store holds it."""
+    output = [{"type": "message", "id": f"msg_{number}_0"}]
+    return record({"id": f"resp_{number}", "previous_response_id": previous, "output": output}, items)
+
+
+KEPT = kept()
+
+
+def line(**facts: Any) -> bytes:
+    """A record without content, whose line says so."""
+    return (
+        b"%b\n{}[]null[][]{}" % json.dumps({"facts": facts, "parts": [[2, 0]] * 3 + [[4, 0]] + [[2, 0]] * 3}).encode()
+    )
+
+
 DAMAGED = {
     "nothing": b"",
     "no JSON": b"\xff\x00",
     "another type": b"[]",
     "a number": b"7",
-    "null": b"null",
-    "other members": b'{"a":1}',
-    "an older format": b'{"response":{},"input":[]}',
-    "members of other types": b'{"response":[],"input":{},"seals":7}',
-    "no output": b'{"response":{"previous_response_id":null},"input":[],"seals":{}}',
-    "items of other types": b'{"response":{"previous_response_id":null,"output":[7]},"input":["x"],"seals":{}}',
-    "items without ids": b'{"response":{"previous_response_id":null,"output":[{}]},"input":[],"seals":{}}',
-    "an odd chain": b'{"response":{"previous_response_id":7,"output":[]},"input":[],"seals":{}}',
-    "odd seals": b'{"response":{"previous_response_id":null,"output":[]},"input":[],"seals":{"a":7}}',
-    "an odd item": b'{"response":{"previous_response_id":null,"output":[]},"input":[{"id":"a","role":"x"}],"seals":{}}',
+    "null": b"null\n",
+    "other members": b'{"a":1}\n',
+    "an older format": b'{"response":{},"input":[],"seals":{}}',
+    "no facts": line(),
+    "an odd chain": line(id="a", status="", previous_response_id=7, background=False, in_conversation=False),
+    "an odd status": line(id="a", status=7, previous_response_id=None, background=False, in_conversation=False),
+    "odd sizes": KEPT.replace(b'"parts":[[', b'"parts":[[1'),
+    "sizes of other types": KEPT.replace(b'"parts":[[', b'"parts":[[true,1],['),
+    "cut": KEPT[:-1],
+    "items of other types": KEPT.replace(b'{"role":"user","content":"One."}', b'["role","user","content","One."]'),
+    "no items": KEPT.replace(b'{"role":"user","content":"One."}', b'{"role";"user","content":"One."}'),
+    "an odd item": kept(items=[{"id": "a", "role": "x"}]),
 }
 
 
@@ -528,7 +550,7 @@ async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
     app = gateway(fresh=True)
     store = app._store
     principal = app._auth.principal(http_scope(headers=[("authorization", "Bearer k")]))
-    await store.set(scoped(principal, "response", "resp_1"), data, 60.0)
+    await store.set(scoped(principal, stored._KIND, "resp_1"), data, 60.0)
     refused = await asking("Two.", previous_response_id="resp_1").run(app)
 
     assert error_of(refused)[0::3] == (400, "previous_response_not_found")
@@ -537,18 +559,8 @@ async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
     items = [{"role": "user", "content": "One."}, {"type": "item_reference", "id": "msg_1_0"}]
     assert error_of(await asking(items).run(app))[0::2] == (400, "input[1].id")
     assert sim.requests == ()
-    if data != DAMAGED["an odd item"]:
-        assert (await get(f"{PATH}/resp_1").run(app)).status == 404
-
-
-def kept(number: int = 1, previous: str | None = None) -> bytes:
-    """A response as the store holds it."""
-    output = [{"type": "message", "id": f"msg_{number}_0"}]
-    told = {"id": f"resp_{number}", "previous_response_id": previous, "output": output}
-    return encode(told["id"], [json.dumps(told).encode()], [{"role": "user", "content": "One."}], {})
-
-
-KEPT = kept()
+    items_odd = [DAMAGED[name] for name in ("items of other types", "no items", "an odd item")]
+    assert (await get(f"{PATH}/resp_1").run(app)).status == (200 if data in items_odd else 404)
 
 
 async def test_what_is_kept_passes_away():
@@ -557,10 +569,10 @@ async def test_what_is_kept_passes_away():
     responses = Responses(MemoryStore(clock=clock), 60.0, 10_000)
     await responses.keep("alice", "resp_1", KEPT)
     clock.now += 59.0
-    assert await responses.get("alice", "resp_1") == Kept.decode(KEPT)
+    assert await responses.get(ALICE, "resp_1") == Kept.decode(KEPT)
     clock.now += 1.0
     with pytest.raises(RequestError) as caught:
-        await responses.get("alice", "resp_1")
+        await responses.get(ALICE, "resp_1")
 
     assert caught.value.status == 404
 
@@ -574,12 +586,12 @@ async def test_a_conversation_has_an_end():
         await responses.keep("alice", f"resp_{number}", kept(number, previous))
     value = {"input": "Go on.", "previous_response_id": "resp_1000"}
 
-    assert (await responses.complete("alice", value)).earlier == 2_000
+    assert (await responses.complete(ALICE, value)).earlier == 2_000
     with pytest.raises(RequestError, match="more than 1000") as caught:
-        await responses.complete("alice", {**value, "previous_response_id": "resp_1001"})
+        await responses.complete(ALICE, {**value, "previous_response_id": "resp_1001"})
     assert caught.value.code == "previous_response_too_long"
     with pytest.raises(BodyTooLarge):
-        await tight.complete("alice", value)
+        await tight.complete(ALICE, value)
 
 
 async def test_a_hundred_references_are_a_hundred_items():
@@ -588,7 +600,7 @@ async def test_a_hundred_references_are_a_hundred_items():
     await responses.keep("alice", "resp_1", KEPT)
 
     async def complete(times: int):
-        return await responses.complete("alice", {"input": [{"type": "item_reference", "id": "msg_1_i0"}] * times})
+        return await responses.complete(ALICE, {"input": [{"type": "item_reference", "id": "msg_1_i0"}] * times})
 
     assert (await complete(50)).value["input"] == [Kept.decode(KEPT).input[0]] * 50
     with pytest.raises(BodyTooLarge):
@@ -614,7 +626,7 @@ async def test_many_clients_keep_little(gateway):
 
     assert len(store) <= 1_000
     assert store.size_bytes <= 1024 * 1024
-    assert await responses.get("client 99999", "resp_1") == Kept.decode(KEPT)
+    assert await responses.get(Owner("client 99999"), "resp_1") == Kept.decode(KEPT)
 
 
 async def test_the_first_response_that_is_missing_says_why(gateway, caplog):

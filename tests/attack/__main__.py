@@ -21,8 +21,9 @@ from attrs import define, field, frozen
 from tests.attack.client import Client
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import ROWS, Attack, Row
+from tests.attack.rows import Attack, Row
 from tests.attack.shapes import MIB
+from tests.attack.stored import ROWS
 
 STREAM: Final = 0.25
 """Seconds that a healthy stream may at most stand still."""
@@ -121,7 +122,7 @@ async def _attack(row: Row, gateway: Gateway) -> Result:
             await row.run(attack)
     except TimeoutError:
         attack.want(False, f"not over after {row.seconds:.0f} s")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError) as error:
         attack.want(False, f"{type(error).__name__}: {error}")
     peak = max(gateway.memory("VmHWM") - gateway.start, 0)
     stopped = row.beside and not await _settled(gateway)

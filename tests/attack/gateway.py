@@ -38,6 +38,9 @@ class Setting:
     files: int = 0
     """Descriptors that it may have; 0: as many as we."""
 
+    there: Mapping[str, bytes] = field(factory=dict)
+    """Files in its folder, by name."""
+
 
 def _known(**limits: str) -> dict[str, str]:
     """Those of *limits* that there are; where one is missing, the row shows what that means."""
@@ -46,6 +49,10 @@ def _known(**limits: str) -> dict[str, str]:
         for name, value in limits.items()
         if name in fields_dict(LimitSettings)
     }
+
+
+def _sqlite(name: str) -> dict[str, str]:
+    return {"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": name}
 
 
 GATEWAYS: Final[Mapping[str, Setting]] = {
@@ -63,10 +70,14 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     ),
     "few-files": Setting(files=96),
     "leaving": Setting(arguments=("--graceful-timeout", "2")),
-    "state": Setting({"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": "state.db"}),
+    "state": Setting(_sqlite("state.db")),
+    "stored": Setting({**_sqlite("stored.db"), "KIRO_ASGI__STATE__BYTES": str(256 * MIB)}),
+    "chained": Setting(_sqlite("chained.db")),
+    "damaged": Setting(_sqlite("damaged.db"), there={"damaged.db": b"this is no database " * 1_000}),
+    "lost": Setting({"KIRO_ASGI__STATE__ENGINE": "valkey", "KIRO_ASGI__STATE__URL": "valkey://127.0.0.1:1"}),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
-not, but nothing else has grown it before."""
+not, and ``chained`` is ``state``, but nothing else has grown them before."""
 
 
 def _environment(simulator: str, hostile: str) -> dict[str, str]:
@@ -198,6 +209,8 @@ def run(setting: Setting, behind: Services, loop: str, folder: Path) -> Iterator
             resource.setrlimit(resource.RLIMIT_NOFILE, (setting.files, setting.files))
 
     environ = clean_environment(**{**_environment(behind.simulator, behind.hostile), **setting.environ})
+    for name, data in setting.there.items():
+        (folder / name).write_bytes(data)
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("w"))
         command = [*PREFIX, "serve", "--port", "0", "--drain-delay", "0", "--loop", loop, *setting.arguments]

@@ -9,7 +9,8 @@ import pytest
 from tests.attack.__main__ import Result, Runner, main
 from tests.attack.gateway import GATEWAYS, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import ROWS, Row
+from tests.attack.rows import Row
+from tests.attack.stored import ROWS
 
 
 async def _nothing(_: object) -> None:

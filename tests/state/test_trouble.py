@@ -21,6 +21,7 @@ import pytest
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.private import make_folder, require_own_file
 from kiro_asgi.state import pending, sqlite
+from kiro_asgi.state.base import scoped
 from kiro_asgi.state.pending import Change
 from kiro_asgi.state.sqlite import SqliteStore
 from tests.state.engines import Clock
@@ -204,6 +205,50 @@ def test_a_process_that_ends_without_closing_loses_nothing(path, locked):
     assert anyio.run(read) == [b"v"] * 20
 
 
+# Slow, for one owner.
+
+
+async def test_a_slow_read_of_one_owner_is_no_other_ones(path, monkeypatch):
+    """The owner of a value that takes too long waits, once, and then for a while not at all; others read meanwhile."""
+    store = SqliteStore(path)
+    slow, quick_one = scoped("mallory", "", ""), scoped("alice", "", "")
+    for key in (slow, quick_one):
+        await store.set(key, b"v", 60.0)
+    assert await store.flush()
+    read = sqlite.SqliteConnection.read
+
+    def held_up(self, key, now):
+        if key == slow:
+            time.sleep(sqlite._PATIENCE + 0.5)
+        return read(self, key, now)
+
+    monkeypatch.setattr(sqlite.SqliteConnection, "read", held_up)
+    outcomes: list[object] = []
+
+    async def wait() -> None:
+        try:
+            outcomes.append(await store.get(slow))
+        except StoreUnavailable as error:
+            outcomes.append(error.code)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(wait)
+        while len(outcomes) < 2:
+            started = time.monotonic()
+            assert await store.get(quick_one) == b"v"
+            assert time.monotonic() - started < 0.5
+            await anyio.sleep(0.05)
+    started = time.monotonic()
+    await wait()
+    assert time.monotonic() - started < 0.5
+    assert outcomes == ["state.busy"] * 3
+    assert await store.get(quick_one) == b"v"
+    assert store.is_reachable
+    await anyio.sleep(0.7)
+    await store.aclose()
+
+
 # Damaged.
 
 
@@ -237,25 +282,90 @@ def spoil(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     "how", ["truncated", "zero bytes", "zeros", "no database", "noise in the middle", "tables gone", "counts gone"]
 )
-async def test_a_damaged_file_is_missing_values(path, how, caplog, monkeypatch):
-    """No error but ours ever comes out, nobody waits, what is set is found here, and the log says what is wrong."""
+async def test_what_is_in_a_damaged_file_is_unknown(path, how, caplog, monkeypatch):
+    """No error but ours ever comes out, nobody waits, what is set is found here, and the log says what is wrong.  What
+    cannot be read is never said to be missing: only a file without tables, or without the row, has no value."""
     monkeypatch.setattr(SqliteStore.flush, "__defaults__", (0.2,))  # the file is not written in two seconds either
     await made(path, **{f"k{number}": bytes(3_000) for number in range(50)})
     spoil(path, how)
     store = SqliteStore(path, 40)
     started = time.monotonic()
-    found = set()
+    found, unknown = set(), 0
     for number in range(50):
-        found.add(await store.get(f"k{number}"))
+        try:
+            found.add(await store.get(f"k{number}"))
+        except StoreUnavailable as error:
+            assert error.code == "state.damaged"
+            unknown += 1
     await store.set("new", b"v", 60.0)
     assert await store.get("new") == b"v"
-    assert found <= {None, bytes(3_000)}
+    if how in ("zero bytes", "counts gone"):
+        assert (found, unknown) == ({None} if how == "zero bytes" else {bytes(3_000)}, 0)
+    else:
+        assert unknown and found <= {bytes(3_000)}
+        assert not store.is_reachable or found
     await store.flush()
     assert await store.get("new") == b"v"
     assert quick(started)
-    if how not in ("zero bytes", "zeros", "counts gone"):
+    if how not in ("zero bytes", "counts gone"):
         assert any("damaged" in record.message for record in caplog.records)
     await store.aclose()
+
+
+def test_a_bug_of_the_writer_is_seen(monkeypatch, caplog):
+    """The thread that writes ends with it, for all to see; what it lost is said, and the next change is written."""
+    seen: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_type))
+    written: list[str] = []
+
+    def write(changes, _uses):
+        if not seen:
+            raise ZeroDivisionError
+        written.extend(key for key, _ in changes)
+
+    queue = pending.WriteQueue(write)
+    queue.put("lost", Change(b"v"))
+    assert queue.flush(5.0)
+    while not seen:
+        time.sleep(0.01)
+    queue.put("kept", Change(b"v"))
+    assert queue.flush(5.0)
+
+    assert (seen, written, queue.get("lost")) == ([ZeroDivisionError], ["kept"], None)
+    assert "1 values of the state are lost: ZeroDivisionError" in caplog.text
+
+
+def test_a_batch_has_an_end(monkeypatch):
+    """A lot that waits is written in several steps, between which others use the file; nothing is left out."""
+    monkeypatch.setattr(pending, "_BATCH_BYTES", 100)
+    batches: list[list[str]] = []
+    queue = pending.WriteQueue(lambda changes, _uses: batches.append([key for key, _ in changes]))
+    with queue._guard:
+        for number in range(20):
+            queue._changes.put(f"k{number}", pending._QueuedChange(Change(bytes(30)), 0.0), 30)
+    queue.put("last", Change(b""))
+    assert queue.flush(5.0)
+
+    assert sorted(key for batch in batches for key in batch) == sorted(
+        [*(f"k{number}" for number in range(20)), "last"]
+    )
+    assert max(map(len, batches)) == 4
+
+
+async def test_the_file_is_private_from_its_creation(path, monkeypatch):
+    """Not only afterwards: another user may have opened it in between."""
+    monkeypatch.setattr(sqlite, "_make_private", sqlite._identity)
+    mask = os.umask(0)
+    try:
+        store = SqliteStore(path)
+        await store.set("k", b"v", 60.0)
+        assert await store.flush()
+        mode = stat.S_IMODE(path.stat().st_mode)
+        await store.aclose()
+    finally:
+        os.umask(mask)
+
+    assert mode == 0o600
 
 
 def test_waiting_for_the_end_takes_no_core():

@@ -36,6 +36,7 @@ from kiro_asgi.dialects.openai_responses.response import (
     OutputItems,
     PartShape,
     Place,
+    RenderedResponse,
     ResponseObject,
     ResponseOutcome,
     call_fields,
@@ -265,6 +266,16 @@ class ResponsesEncoder:
     def response(self) -> Pieces:
         """The response object as the client received it last."""
         return self._output.response
+
+    @property
+    def size(self) -> int:
+        """Bytes of that."""
+        return sum(map(len, self._output.response))
+
+    @property
+    def rendered(self) -> RenderedResponse:
+        """The same, apart at its output."""
+        return self._output.rendered
 
     def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
         """Server-sent events for *items*; none for what this API cannot express."""

@@ -1,11 +1,14 @@
 """Responses and conversations as they are kept for later requests that build on them.
 
 A response holds its own input only; earlier items are found by way of ``previous_response_id``.  The id of an item
-names its response, so that an item can be found without an index of its own.  A conversation, which clients name
-instead of sending it, is one record with all of its items: so a deleted one is gone with one key, and no reader sees
-half of a change.
+names its response, so that an item can be found by it alone.  A conversation, which clients name instead of sending it,
+is one record with all of its items: so a deleted one is gone with one key, and no reader sees half of a change.
 
-The API lists items afterwards: each with an id, and messages in their full form.
+The API lists items afterwards: each with an id, and messages in their full form.  Of the input of a response, all but
+large items are kept as they were sent, though, and completed when they are listed: in their full form, short messages
+have four times as many values, and what a client may send must not be too much to be read again.
+
+Whatever takes up a record asks it for its sizes first: only these, and the facts, are decoded at once.
 
 Sources: https://platform.openai.com/docs/api-reference/responses/input-items,
 https://platform.openai.com/docs/api-reference/conversations
@@ -14,22 +17,34 @@ https://platform.openai.com/docs/api-reference/conversations
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_responses.items import ItemReader
+from kiro_asgi.dialects.openai_responses.records import (
+    DamagedRecord,
+    Entry,
+    Part,
+    Record,
+    array_of,
+    entries_of,
+    index_of,
+    joined,
+    write_record,
+)
 from kiro_asgi.dialects.openai_responses.request import require_metadata
+from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.shapes import CONVERTER
 from kiro_asgi.dialects.openai_responses.shapes import Item as ItemBody
 from kiro_asgi.dialects.openai_responses.tools import ToolCollector
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import CONVERSATION_ITEMS, REQUEST_DEPTH
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.limits import CONVERSATION_ITEMS, JSON_VALUES
+from kiro_asgi.wire.json import dumps
 
 _PREFIXES: Final = MappingProxyType(
     {
@@ -54,10 +69,17 @@ def identified(items: Iterable[Mapping[str, Any]], token: str) -> Iterator[dict[
         token: Characters that no other request has, legal in ids.
     """
     for index, item in enumerate(items):
-        kind = item.get("type") or "message"
-        known = item.get("id") or f"{_PREFIXES.get(kind, 'item')}_{token}{index}"
-        full = {**item, "type": kind, "id": known}
-        yield _full_message(full) if kind == "message" else full
+        yield _full(item, item.get("id") or _made_id(item, token, index))
+
+
+def _made_id(item: Mapping[str, Any], token: str, index: int) -> str:
+    return f"{_PREFIXES.get(item.get('type') or 'message', 'item')}_{token}{index}"
+
+
+def _full(item: Mapping[str, Any], item_id: Any) -> dict[str, Any]:
+    kind = item.get("type") or "message"
+    full = {**item, "type": kind, "id": item_id}
+    return _full_message(full) if kind == "message" else full
 
 
 def _full_message(item: dict[str, Any]) -> dict[str, Any]:
@@ -71,71 +93,193 @@ def _full_message(item: dict[str, Any]) -> dict[str, Any]:
 
 Item = Mapping[str, Any]
 
+_LARGE: Final = 64 * 1024
+"""Bytes of an item of the input from which on it is kept in its full form: there are few of them."""
+
+_PARTS: Final = 7
+"""Of the record of a response: the index of its output; its object up to the output, the output, and the rest; the
+index of its input, the input; seals."""
+
 
 @frozen
 class Kept:
     """One response with all that a later request may need of it."""
 
-    response: Mapping[str, Any]
-    """The response object as its client saw it."""
+    id: str
+    status: str
+    previous: str | None
+    """Id of the response that this one builds on."""
 
-    input: Sequence[Item]
-    """Its own input items, each with an id."""
-
-    seals: Mapping[str, str]
-    """Ids of reasoning items of its output to their ``encrypted_content``, whether the client was shown that or not."""
+    background: bool
+    in_conversation: bool
+    _parts: Sequence[Part] = field(repr=False)
 
     @classmethod
-    def decode(cls, data: bytes) -> Kept | None:
-        """The inverse of `encode`; ``None`` for bytes that it cannot have made."""
-        try:
-            value = loads(data, max_depth=2 * REQUEST_DEPTH)  # the request stands within the record
-        except JsonError:
-            return None
-        if not has_members(value, response=dict, input=list, seals=dict):
-            return None
-        response, items, seals = value["response"], value["input"], value["seals"]
-        if not has_members(response, previous_response_id=(str, NoneType), output=list):
-            return None
-        if not all(has_members(item, id=object) for item in items) or not all(
-            has_members(it, id=str) for it in response["output"]
-        ):
-            return None
-        return cls(response, items, seals) if all(isinstance(seal, str) for seal in seals.values()) else None
+    def decode(cls, data: bytes) -> Kept:
+        """The inverse of `encode`, at a cost that does not depend on the size.
+
+        Raises:
+            DamagedRecord: It cannot have made *data*.
+        """
+        record = Record.read(data, _PARTS)
+        facts = record.facts
+        if not has_members(facts, previous_response_id=(str, NoneType), background=bool, in_conversation=bool):
+            raise DamagedRecord("its line has odd members")
+        if not has_members(facts, id=str, status=(str, NoneType)):
+            raise DamagedRecord("its line has odd members")
+        previous, background, named = (
+            facts[name] for name in ("previous_response_id", "background", "in_conversation")
+        )
+        return cls(facts["id"], facts["status"] or "", previous, background, named, record.parts)
 
     @property
-    def previous(self) -> str | None:
-        """Id of the response that this one builds on."""
-        previous: str | None = self.response["previous_response_id"]
-        return previous
+    def response(self) -> Sequence[memoryview]:
+        """The response object as its client saw it: JSON in pieces."""
+        return [part.data for part in self._parts[1:4]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return sum(len(part.data) for part in self._parts)
+
+    @property
+    def values(self) -> int:
+        """Values in its items."""
+        return self._parts[2].values + self._parts[5].values
 
     @property
     def items(self) -> list[Item]:
-        """Items that it adds to a conversation: its input, then its output."""
-        return [*self.input, *map(self._sealed, self.response["output"])]
+        """Items that it adds to a conversation: its input, then its output.
+
+        Raises:
+            DamagedRecord: They cannot be read.
+        """
+        return [*self.input, *self.output]
 
     @property
-    def sized(self) -> dict[str, tuple[Item, int]]:
-        """Its items by their ids, each with the bytes that it takes as JSON."""
-        return {item["id"]: (item, len(dumps(item))) for item in self.items if isinstance(item["id"], str)}
+    def input(self) -> list[Item]:
+        """Its own input items, each with an id.
 
-    def _sealed(self, item: Item) -> Item:
-        seal = self.seals.get(item["id"])
-        return item if seal is None else {**item, "encrypted_content": seal}
+        Raises:
+            DamagedRecord: They cannot be read.
+        """
+        return list(identified(_objects(self._parts[5]), self._token))
+
+    @property
+    def output(self) -> list[Item]:
+        """The items that it was answered with, with their seals.
+
+        Raises:
+            DamagedRecord: They cannot be read.
+        """
+        seals = self._seals
+        return [_sealed(item, seals) for item in _objects(self._parts[2])]
+
+    @property
+    def inputs(self) -> list[Entry]:
+        """The entries of its input, as it was sent; their ids are those that are listed.
+
+        Raises:
+            DamagedRecord: They do not fit their index.
+        """
+        return entries_of(self._parts[4], self._parts[5])
+
+    def listed(self, entry: Entry) -> bytes | memoryview:
+        """JSON of an item of its input in its full form; a large one is not decoded.
+
+        Raises:
+            DamagedRecord: It cannot be read.
+        """
+        if len(entry.data) >= _LARGE:
+            return entry.data
+        item = entry.decoded()
+        return dumps(_full(item, item.get("id") or entry.id))
+
+    def find(self, item_ids: Collection[str]) -> dict[str, Entry]:
+        """Those of its items that have one of these ids; others are not decoded.
+
+        Raises:
+            DamagedRecord: The record cannot be read.
+        """
+        seals = self._seals
+        output = [each for each in entries_of(self._parts[0], self._parts[2]) if each.id in item_ids]
+        found = {each.id: bytes(self.listed(each)) for each in self.inputs if each.id in item_ids}
+        found |= {each.id: dumps(_sealed(each.decoded(), seals)) for each in output}
+        return {item_id: Entry.of(item_id, data) for item_id, data in found.items()}
+
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        """The record of this response, as one that has failed of *error*.
+
+        Raises:
+            DamagedRecord: It cannot be read.
+        """
+        before, _, after = self.response
+        told = {**_told(before, after), "status": "failed", "error": error}
+        told.pop("output", None)
+        items = [(each.id, [bytes(each.data)]) for each in entries_of(self._parts[0], self._parts[2])]
+        rendered = RenderedResponse(dumps(told)[:-1] + b',"output":', items, b"}")
+        return encode(rendered, _objects(self._parts[5]), self._seals)
+
+    @property
+    def _token(self) -> str:
+        return f"{self.id.removeprefix('resp_')}_i"
+
+    @property
+    def _seals(self) -> Mapping[str, str]:
+        seals = self._parts[6].decoded()
+        if not isinstance(seals, dict) or not all(isinstance(seal, str) for seal in seals.values()):
+            raise DamagedRecord("its seals are none")
+        return seals
 
 
-def encode(response_id: str, response: Iterable[bytes], items: Iterable[Item], seals: Mapping[str, str]) -> bytes:
+def _sealed(item: Item, seals: Mapping[str, str]) -> Item:
+    seal = seals.get(item.get("id", ""))
+    return item if seal is None else {**item, "encrypted_content": seal}
+
+
+def _objects(part: Part) -> list[dict[str, Any]]:
+    items = part.decoded()
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise DamagedRecord("its items are no objects")
+    return items
+
+
+def _told(before: bytes | memoryview, after: bytes | memoryview) -> dict[str, Any]:
+    """A response object without its output."""
+    told = Part(memoryview(b"".join((before, b"null", after))), 0).decoded()
+    if not has_members(told, id=str):
+        raise DamagedRecord("it is no response")
+    return dict(told)
+
+
+def encode(response: RenderedResponse, items: Iterable[Item], seals: Mapping[str, str]) -> bytes:
     """A response that has just been given, as bytes for a store.
 
     Args:
-        response_id: Its id.
-        response: The response object, JSON in pieces.
+        response: The response object.
         items: Its own input, as it was sent.
-        seals: As in `Kept`.
+        seals: Ids of reasoning items of its output to their ``encrypted_content``, whether the client was shown that or
+            not.
     """
-    token = response_id.removeprefix("resp_")
-    own = list(identified(items, f"{token}_i"))
-    return b"".join((b'{"response":', *response, b',"input":%b,"seals":%b}' % (dumps(own), dumps(seals))))
+    told = _told(response.before, response.after)
+    token = f"{told['id'].removeprefix('resp_')}_i"
+    own = [_entry(item, item.get("id") or _made_id(item, token, index)) for index, item in enumerate(items)]
+    output = [Entry.of(item_id, b"".join(pieces)) for item_id, pieces in response.items]
+    facts = {
+        "id": told["id"],
+        "status": told.get("status"),
+        "previous_response_id": told.get("previous_response_id"),
+        "background": told.get("background") is True,
+        "in_conversation": told.get("conversation") is not None,
+    }
+    object_parts = [response.before], array_of(output), [response.after]
+    return write_record(facts, [index_of(output)], *object_parts, [index_of(own)], array_of(own), [dumps(seals)])
+
+
+def _entry(item: Item, item_id: Any) -> Entry:
+    """An item of the input, as it is kept."""
+    data = dumps(item)
+    return Entry.of(str(item_id), data if len(data) < _LARGE else dumps(_full(item, item_id)))
 
 
 def references(items: Iterable[Any]) -> Iterator[tuple[int, str]]:
@@ -156,16 +300,25 @@ def response_of(item_id: str) -> str:
     return f"{NO_RESPONSE}{item_id.rpartition('_')[0].partition('_')[2]}"
 
 
-def page(items: Sequence[Item], after: str | None, limit: int) -> bytes | None:
-    """At most *limit* items behind the one called *after*, as JSON of a list; ``None`` where none is called so."""
-    ids = [item["id"] for item in items]
+def page(
+    ids: Sequence[str], after: str | None, limit: int, render: Callable[[int], bytes | memoryview]
+) -> list[bytes | memoryview] | None:
+    """At most *limit* items behind the one called *after*, as JSON of a list; ``None`` where none is called so.
+
+    Args:
+        ids: Of all items, in the order of the list.
+        after: The last one of the page before; ``None`` for the first page.
+        limit: Items on a page.
+        render: Makes the JSON of the item at a place of *ids*.
+    """
     if after is not None and after not in ids:
         return None
     start = 0 if after is None else ids.index(after) + 1
-    shown = items[start : start + limit]
-    ends = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
-    more = len(items) > start + limit
-    return dumps({"object": "list", "data": shown, "first_id": ends[0], "last_id": ends[1], "has_more": more})
+    shown = range(start, min(start + limit, len(ids)))
+    ends = {"first_id": ids[shown[0]] if shown else None, "last_id": ids[shown[-1]] if shown else None}
+    pieces: list[bytes | memoryview] = [b'{"object":"list","data":']
+    pieces += joined(render(at) for at in shown)
+    return [*pieces, b"," + dumps({**ends, "has_more": len(ids) > shown.stop})[1:]]
 
 
 def deleted(response_id: str) -> bytes:
@@ -197,6 +350,10 @@ class ConversationBody:
     metadata: Mapping[str, str] | None = None
 
 
+_CONVERSATION_PARTS: Final = 3
+"""Of the record of a conversation: the index of its items, the items, and ids of responses."""
+
+
 @frozen
 class Conversation:
     """One conversation, with all of its items."""
@@ -206,36 +363,52 @@ class Conversation:
     """Seconds since the epoch."""
 
     metadata: Mapping[str, str]
-    items: Sequence[Item] = ()
-    """Oldest first; each has an id that no other has."""
+    entries: Sequence[Entry] = field(default=(), repr=False)
+    """Its items, oldest first; each has an id that no other has."""
 
     responses: Sequence[str] = ()
     """Ids of the stored responses that were given in it: they are forgotten with it."""
 
     @classmethod
-    def decode(cls, data: bytes) -> Conversation | None:
-        """The inverse of `encode`; ``None`` for bytes that it cannot have made."""
-        try:
-            value = loads(data, max_depth=2 * REQUEST_DEPTH)  # items of a request stand within the record
-        except JsonError:
-            return None
-        if not has_members(value, id=str, created_at=int, metadata=dict, items=list, responses=list):
-            return None
-        if not all(has_members(item, id=str, type=str) for item in value["items"]):
-            return None
-        return cls(**{name: value[name] for name in ("id", "created_at", "metadata", "items", "responses")})
+    def decode(cls, data: bytes) -> Conversation:
+        """The inverse of `encode`; items are not decoded.
+
+        Raises:
+            DamagedRecord: It cannot have made *data*.
+        """
+        record = Record.read(data, _CONVERSATION_PARTS)
+        facts, (index, array, responses) = record.facts, record.parts
+        if not has_members(facts, id=str, created_at=int, metadata=dict):
+            raise DamagedRecord("its line has odd members")
+        known = responses.decoded()
+        if not isinstance(known, list) or not all(isinstance(each, str) for each in known):
+            raise DamagedRecord("its responses are none")
+        return cls(facts["id"], facts["created_at"], facts["metadata"], entries_of(index, array), known)
 
     def encode(self) -> bytes:
         """The record, for a store."""
-        return dumps(
-            {
-                "id": self.id,
-                "created_at": self.created_at,
-                "metadata": dict(self.metadata),
-                "items": list(self.items),
-                "responses": list(self.responses),
-            }
-        )
+        facts = {"id": self.id, "created_at": self.created_at, "metadata": dict(self.metadata)}
+        parts = [index_of(self.entries)], array_of(self.entries), [dumps(list(self.responses))]
+        return write_record(facts, *parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its items."""
+        return sum(len(entry.data) for entry in self.entries)
+
+    @property
+    def values(self) -> int:
+        """Values in them."""
+        return sum(entry.values for entry in self.entries)
+
+    @property
+    def items(self) -> list[Item]:
+        """Its items.
+
+        Raises:
+            DamagedRecord: One cannot be read.
+        """
+        return [entry.decoded() for entry in self.entries]
 
     @property
     def resource(self) -> bytes:
@@ -256,26 +429,48 @@ class Conversation:
             items: As clients sent them, or as a response holds them.
             token: Characters for the ids of those that have none, or one that is taken.
         """
-        taken = {item["id"] for item in self.items}
-        own = list(identified(_unnamed(items, taken), token))
-        return evolve(self, items=[*self.items, *own])
+        taken = {entry.id for entry in self.entries}
+        own = identified(_unnamed(items, taken), token)
+        return evolve(self, entries=[*self.entries, *(Entry.of(item["id"], dumps(item)) for item in own)])
 
     def require_room(self, place: str) -> None:
         """Check that more may be added; the answer to that may go beyond the bound.
 
         Raises:
-            RequestError: There are too many items; *place* is the field that the client has to change.
+            RequestError: There are too many items, or values in them; *place* is the field that the client has to
+                change.
         """
-        if len(self.items) >= CONVERSATION_ITEMS:
+        if len(self.entries) >= CONVERSATION_ITEMS:
             raise invalid(place, f"it has {CONVERSATION_ITEMS} items, and no room for more; begin another conversation")
+        self.require_readable(place)
+
+    def require_readable(self, place: str) -> None:
+        """Check that a request can build on all of it.
+
+        Raises:
+            RequestError: There are too many values in its items.
+        """
+        if self.values > JSON_VALUES:
+            raise invalid(
+                place, f"a conversation has at most {JSON_VALUES} values in its items; begin another conversation"
+            )
 
     def without(self, item_id: str) -> Conversation:
         """The conversation without one of its items."""
-        return evolve(self, items=[item for item in self.items if item["id"] != item_id])
+        return evolve(self, entries=[entry for entry in self.entries if entry.id != item_id])
 
-    def find(self, item_id: str) -> Item | None:
+    def find(self, item_id: str) -> Entry | None:
         """One of its items."""
-        return next((item for item in self.items if item["id"] == item_id), None)
+        return next((entry for entry in self.entries if entry.id == item_id), None)
+
+
+def responses_of(data: bytes) -> Sequence[str]:
+    """Ids of the responses that were given in the conversation of a record; none of one that is damaged."""
+    try:
+        known = Record.read(data, _CONVERSATION_PARTS).parts[2].decoded()
+    except DamagedRecord:
+        return ()
+    return [each for each in known if isinstance(each, str)] if isinstance(known, list) else ()
 
 
 def _unnamed(items: Iterable[Item], taken: set[str]) -> Iterator[Item]:
@@ -300,8 +495,8 @@ def metadata_of(value: Any) -> Mapping[str, str]:
     return metadata
 
 
-def added_items(value: Any, known: Sequence[Item] = ()) -> Sequence[Item]:
-    """Items in the body of a request that make sense behind those that are *known*.
+def added_items(value: Any, known: Conversation) -> Sequence[Item]:
+    """Items in the body of a request that make sense behind those of the conversation that is *known*.
 
     Raises:
         RequestError: They are too many, or one cannot be read where it stands; ``param`` names its place.
@@ -310,7 +505,7 @@ def added_items(value: Any, known: Sequence[Item] = ()) -> Sequence[Item]:
     if len(body.items or ()) > _MOST_ADDED:
         raise invalid("items", f"at most {_MOST_ADDED} at a time")
     own: Sequence[Item] = value.get("items") or ()
-    before = structure_value({"items": list(known)}, ConversationBody, converter=CONVERTER).items or ()
+    before = structure_value({"items": known.items}, ConversationBody, converter=CONVERTER).items or ()
     try:
         ItemReader(ToolCollector(), lambda _: None, str).read((*before, *(body.items or ())))
     except RequestError as error:
@@ -331,8 +526,22 @@ def _placed(error: RequestError, earlier: int) -> RequestError:
     return error
 
 
-def unsealed(item: Item) -> Item:
-    """An item as the API shows it to a client that has not asked for the seals of reasoning."""
-    if item["type"] != "reasoning":
-        return item
-    return {name: value for name, value in item.items() if name != "encrypted_content"}
+_SEAL: Final = b'"encrypted_content"'
+
+_STEP: Final = 256 * 1024
+"""Bytes of an item that are looked through at a time, so that it is not copied."""
+
+
+def unsealed(entry: Entry) -> bytes | memoryview:
+    """JSON of an item as the API shows it to a client that has not asked for the seals of reasoning.
+
+    Raises:
+        DamagedRecord: It cannot be read.
+    """
+    data = memoryview(entry.data)
+    if not any(_SEAL in bytes(data[at : at + _STEP + len(_SEAL)]) for at in range(0, len(data), _STEP)):
+        return entry.data
+    item = entry.decoded()
+    if item.get("type") != "reasoning":
+        return entry.data
+    return dumps({name: value for name, value in item.items() if name != "encrypted_content"})

@@ -22,6 +22,7 @@ from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
 from kiro_asgi.dialects.openai_responses.request import SUPPLIED, ResponsesOptions, input_items, options_of
+from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
 from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_at
@@ -185,6 +186,9 @@ class ResponsePassthrough(PassthroughStage):
     """None of ours: the service's own seals stand in the response."""
 
     _response: Mapping[str, Any] | None = field(init=False, default=None)
+    size: int = field(init=False, default=0)
+    """Bytes of that."""
+
     _last: bytes = field(init=False, default=b"")
     """The latest bytes sent that have a number."""
 
@@ -194,15 +198,20 @@ class ResponsePassthrough(PassthroughStage):
         return self._response is not None and self.failure is None
 
     @property
-    def response(self) -> Iterator[bytes]:
-        """The response object as the client received it last."""
-        yield dumps(self._response)
+    def rendered(self) -> RenderedResponse:
+        """The response object as the client received it last; its output, wherever it stood, is its last member."""
+        others = {name: value for name, value in object_of(self._response).items() if name != "output"}
+        items = [(text_of(item, "id"), [dumps(item)]) for item in self._output]
+        return RenderedResponse(dumps(others)[:-1] + b',"output":', items, b"}")
 
     @property
     def item_ids(self) -> Iterator[str]:
         """Ids of the items of that response, which the service has given them."""
-        ids = (text_of(item, "id") for item in objects_of(object_of(self._response).get("output")))
-        return filter(None, ids)
+        return filter(None, (text_of(item, "id") for item in self._output))
+
+    @property
+    def _output(self) -> list[Mapping[str, Any]]:
+        return objects_of(object_of(self._response).get("output"))
 
     def whole(self, body: bytes) -> bytes:
         """A collected answer.
@@ -211,7 +220,7 @@ class ResponsePassthrough(PassthroughStage):
             KiroAsgiError: As from `PassthroughStage.whole`.
         """
         super().whole(body)
-        self._response = self._ours(loads(body, max_depth=REQUEST_DEPTH))
+        self._response, self.size = self._ours(loads(body, max_depth=REQUEST_DEPTH)), len(body)
         return dumps(self._response)
 
     def _rewritten(self, data: bytes) -> bytes:
@@ -233,7 +242,7 @@ class ResponsePassthrough(PassthroughStage):
             return line
         shown = self._ours(response)
         if _read(event).ended:
-            self._response = shown
+            self._response, self.size = shown, len(text)
         return b"data: %b%b" % (dumps({**event, "response": shown}), line[len(line.rstrip(b"\r\n")) :])
 
     def _ours(self, response: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,19 @@ class ResponseOutcome:
     """Seconds since the epoch; only of one that is complete."""
 
 
+@frozen
+class RenderedResponse:
+    """The JSON of one response, apart at its output."""
+
+    before: bytes
+    """All that stands before the output, its name included."""
+
+    items: Sequence[tuple[str, Sequence[bytes]]]
+    """Ids of the items of the output, and their JSON."""
+
+    after: bytes
+
+
 class ResponseObject:
     """Renders one response, again and again; what does not change is rendered once.
 
@@ -86,7 +99,7 @@ class ResponseObject:
         self._static = dumps(facts)[:-1]
 
     def render(self, outcome: ResponseOutcome, items: Iterable[Pieces]) -> Pieces:
-        """The object with *items* for its output."""
+        """The object with *items* for its output; the first piece ends where that begins, the last follows it."""
         state = {
             "status": outcome.status,
             "completed_at": outcome.completed_at,
@@ -291,6 +304,9 @@ class OutputItems:
     response: Pieces = field(init=False, factory=Pieces)
     """The response object as it was sent last."""
 
+    _shown: list[tuple[str, Pieces]] = field(init=False, factory=list)
+    """The items in it, by their ids."""
+
     numbers: Iterator[int] = field(factory=count)
     """Of events, without gaps; from 0, unless this goes on with an answer."""
 
@@ -304,6 +320,11 @@ class OutputItems:
     """Those that are not, as they were sent last."""
 
     _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
+
+    @property
+    def rendered(self) -> RenderedResponse:
+        """The response object as it was sent last."""
+        return RenderedResponse(self.response[0], self._shown, self.response[-1])
 
     def has(self, kind: str) -> bool:
         """Whether an item of this *kind* has begun."""
@@ -370,7 +391,10 @@ class OutputItems:
 
     def snapshot(self, outcome: ResponseOutcome, *names: str) -> list[bytes]:
         """The whole response as it stands, in an event of each name."""
-        self.response = self._object.render(outcome, [self._items[index] for index in sorted(self._items)])
+        self._shown = [
+            (item_id(self._object.id, self._kinds[index], index), self._items[index]) for index in sorted(self._items)
+        ]
+        self.response = self._object.render(outcome, [item for _, item in self._shown])
         events: list[bytes] = []
         for name in names:
             events += self.frame(f"response.{name}", b'"response":', *self.response, b"}")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.kept import Kept, encode
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
 from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
@@ -65,7 +66,7 @@ def test_the_response_is_ours_however_it_is_cut(events: list[str], end: str, pla
     assert middle in out
     assert first == {**RESPONSE, **ours, "status": "in_progress"}
     assert last == {**RESPONSE, **ours, "status": "completed", "output": []}
-    assert through.complete and json.loads(b"".join(through.response)) == last
+    assert through.complete and json.loads(b"".join(Kept.decode(encode(through.rendered, (), {})).response)) == last
     assert through.usage is not None and through.usage.input_tokens == 3
     assert len(list(SseDecoder().feed([out]))) == len(list(SseDecoder().feed([stream])))
 

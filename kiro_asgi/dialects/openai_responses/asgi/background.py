@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from logging import getLogger
 from typing import Any, Final
 
@@ -19,15 +20,22 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.protocol import Disconnected, Message, response_body, response_start
-from kiro_asgi.asgi.scheduling import Tasks
+from kiro_asgi.asgi.protocol import Disconnected, Message, response_body, response_start, send_most
+from kiro_asgi.asgi.scheduling import Offload, Tasks
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.errors import unsupported
+from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
 from kiro_asgi.dialects.openai_responses.asgi.stored import Recorded, Responses
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, has_members
-from kiro_asgi.dialects.openai_responses.response import UNFINISHED, ResponseObject, ResponseOutcome
+from kiro_asgi.dialects.openai_responses.records import DamagedRecord
+from kiro_asgi.dialects.openai_responses.response import (
+    UNFINISHED,
+    RenderedResponse,
+    ResponseObject,
+    ResponseOutcome,
+)
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, ResponseNotFound, StoreUnavailable, UpstreamTimeout
 from kiro_asgi.model.events import MessageStart, Usage
 from kiro_asgi.wire.json import JsonError, dumps, loads
@@ -91,33 +99,34 @@ class BackgroundResponses:
     _heartbeat: float
     """Seconds of silence after which a client gets a sign of life; 0 for none."""
 
-    async def get(self, principal: str, response_id: str) -> Kept:
+    _offload: Offload
+    """Works on records of megabytes, beside the event loop."""
+
+    async def get(self, owner: Owner, response_id: str) -> Kept:
         """One response, made in the background or not, as it stands; one that no process makes any more has failed.
 
         Raises:
             ResponseNotFound: As for `Responses.get`.
         """
-        kept = await self._responses.get(principal, response_id)
-        if kept.response.get("status") not in UNFINISHED or await self._is_made(principal, response_id):
+        kept = await self._responses.get(owner, response_id)
+        if kept.status not in UNFINISHED or await self._is_made(owner.principal, response_id):
             return kept
-        kept = await self._responses.get(principal, response_id)  # it may have ended between the two looks
-        if kept.response.get("status") not in UNFINISHED:
+        kept = await self._responses.get(owner, response_id)  # it may have ended between the two looks
+        if kept.status not in UNFINISHED:
             return kept
-        error = {"code": "server_error", "message": _LOST}
-        failed = Kept({**kept.response, "status": "failed", "error": error}, kept.input, kept.seals)
-        data = encode(response_id, [dumps(failed.response)], failed.input, failed.seals)
-        await self._responses.keep(principal, response_id, data)
-        return failed
+        data = await self._offload.run(kept.size, partial(_lost, kept))
+        await self._responses.keep(owner.principal, response_id, data)
+        return Kept.decode(data)
 
-    async def cancel(self, principal: str, response_id: str) -> Kept:
+    async def cancel(self, owner: Owner, response_id: str) -> Kept:
         """Have a response end, and wait a little for that; one that has ended is given as it is."""
-        kept = await self.get(principal, response_id)
-        if kept.response.get("status") in UNFINISHED:
-            await self._responses.write(principal, _CANCEL, response_id, b"1")
+        kept = await self.get(owner, response_id)
+        if kept.status in UNFINISHED:
+            await self._responses.write(owner.principal, _CANCEL, response_id, b"1")
             with anyio.move_on_after(_CANCEL_WAIT):
-                while kept.response.get("status") in UNFINISHED:
+                while kept.status in UNFINISHED:
                     await anyio.sleep(_STEP)
-                    kept = await self.get(principal, response_id)
+                    kept = await self.get(Owner(owner.principal), response_id)
         return kept
 
     async def forget(self, principal: str, response_id: str) -> None:
@@ -136,7 +145,7 @@ class BackgroundResponses:
         Raises:
             RequestError: Of this response no events are kept.
         """
-        await self.get(call.principal, response_id)
+        await self.get(Owner(call.principal), response_id)
         if await self._progress(call.principal, response_id) is None:
             raise unsupported("stream", "only a response that was made in the background has events; leave this out")
         async with anyio.create_task_group() as group:
@@ -150,27 +159,30 @@ class BackgroundResponses:
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache"), *call.headers]
         send = call.in_time(call.send)
         await send(response_start(200, headers))
-        async for data in self._events(call.principal, response_id, after):
-            await send(response_body(data, more=True))
+        async for data in self._events(call, response_id, after):
+            last = await send_most(send, [data])
+            await send(response_body(last, more=True))
         await send(response_body(b""))
 
-    async def _events(self, principal: str, response_id: str, after: int) -> AsyncIterator[bytes]:
+    async def _events(self, call: Call, response_id: str, after: int) -> AsyncIterator[bytes]:
         """The events behind *after*, and comments where there are none for long."""
+        principal = call.principal
         last, read, since = after, 0, anyio.current_time()
         while True:
             progress = await self._progress(principal, response_id)
             while progress is not None and read < progress.chunks:
-                chunk = await self._responses.read(principal, _EVENTS, f"{response_id}/{read}")
+                chunk = await self._responses.read(Owner.of(call), _EVENTS, f"{response_id}/{read}") or b""
                 read += 1
-                fresh = [event for event in _split(chunk or b"") if _number(event) > last]
+                fresh, number = await self._offload.run(len(chunk), partial(_behind, chunk, last))
                 if fresh:
-                    last, since = _number(fresh[-1]), anyio.current_time()
-                    yield b"".join(fresh)
+                    last, since = number, anyio.current_time()
+                    yield fresh
+                call.release_stored(len(chunk))  # a client that does not read holds one chunk
             if progress is None or progress.done:
                 return
             if progress.until < self._wall():
                 with suppress(ResponseNotFound):
-                    yield _failed(last + 1, await self.get(principal, response_id))
+                    yield _failed(last + 1, await self.get(Owner.of(call), response_id))
                 return
             if 0 < self._heartbeat <= anyio.current_time() - since:
                 since = anyio.current_time()
@@ -178,7 +190,7 @@ class BackgroundResponses:
             await anyio.sleep(_STEP)
 
     async def _progress(self, principal: str, response_id: str) -> _Progress | None:
-        return _Progress.decode(await self._responses.read(principal, _PROGRESS, response_id))
+        return _Progress.decode(await self._responses.read(Owner(principal), _PROGRESS, response_id))
 
     async def _is_made(self, principal: str, response_id: str) -> bool:
         progress = await self._progress(principal, response_id)
@@ -198,6 +210,12 @@ async def _left(call: Call) -> None:
     raise Disconnected
 
 
+def _behind(chunk: bytes, last: int) -> tuple[bytes, int]:
+    """The events of *chunk* behind number *last*, and the number of the latest."""
+    fresh = [event for event in _split(chunk) if _number(event) > last]
+    return b"".join(fresh), _number(fresh[-1]) if fresh else last
+
+
 def _split(chunk: bytes) -> list[bytes]:
     return [event + b"\n\n" for event in chunk.split(b"\n\n") if event]
 
@@ -208,8 +226,21 @@ def _number(event: bytes) -> int:
 
 
 def _failed(number: int, kept: Kept) -> bytes:
-    fields = {"type": "response.failed", "sequence_number": number, "response": kept.response}
-    return b"event: response.failed\ndata: %b\n\n" % dumps(fields)
+    head = b'event: response.failed\ndata: {"type":"response.failed","sequence_number":%d,"response":' % number
+    return b"".join((head, *kept.response, b"}\n\n"))
+
+
+def _lost(kept: Kept) -> bytes:
+    """The record of a response whose gateway has ended.
+
+    Raises:
+        ResponseNotFound: It is damaged.
+    """
+    try:
+        return kept.failed({"code": "server_error", "message": _LOST})
+    except DamagedRecord as error:
+        _log.error("a response is damaged, and counts as missing: %s", error)
+        raise ResponseNotFound("what is stored of this response cannot be read any more", code="") from None
 
 
 @define(eq=False)
@@ -225,6 +256,12 @@ class BackgroundJob:
     _items: list[Item]
     """Its own input."""
 
+    _offload: Offload
+    """Encodes it, beside the event loop."""
+
+    _size: int
+    """Bytes of the request."""
+
     _answer: Callable[[BackgroundJob], Awaitable[Call]]
     """Answers by way of `receive` and `send`."""
 
@@ -236,7 +273,9 @@ class BackgroundJob:
     _buffer: bytearray = field(init=False, factory=bytearray)
     """Bytes of events that are not kept yet."""
 
-    _size: int = field(init=False, default=0)
+    _sent: int = field(init=False, default=0)
+    """Bytes of all events."""
+
     _chunks: int = field(init=False, default=0)
     _begun: bool = field(init=False, default=False)
 
@@ -247,11 +286,13 @@ class BackgroundJob:
 
     async def begin(self) -> bytes:
         """Keep the response as one that waits, and give its JSON."""
-        queued = b"".join(ResponseObject(self._meta).render(ResponseOutcome("queued"), []))
+        queued = ResponseObject(self._meta).render(ResponseOutcome("queued"), [])
+        rendered = RenderedResponse(queued[0], (), queued[-1])
+        data = await self._offload.run(self._size, partial(encode, rendered, self._items, {}))
         # Progress first: an unfinished response without it counts as lost.
         await self._write_progress(done=False)
-        await self._responses.keep(self._principal, self.id, encode(self.id, [queued], self._items, {}))
-        return queued
+        await self._responses.keep(self._principal, self.id, data)
+        return b"".join(queued)
 
     async def discard(self) -> None:
         """Forget a response that could not be begun."""
@@ -282,8 +323,8 @@ class BackgroundJob:
             self._begun = message["status"] == 200
         elif self._begun:
             self._buffer += message["body"]
-            self._size += len(message["body"])
-            if self._size > self._settings.responses.background_bytes:
+            self._sent += len(message["body"])
+            if self._sent > self._settings.responses.background_bytes:
                 self._break_off(AnswerTooLarge("its events have more bytes than responses.background_bytes allows"))
 
     async def _keep_up(self) -> None:
@@ -309,7 +350,7 @@ class BackgroundJob:
 
     async def _look_for_cancel(self) -> None:
         try:
-            asked = await self._responses.read(self._principal, _CANCEL, self.id, second_look=False)
+            asked = await self._responses.read(Owner(self._principal), _CANCEL, self.id, second_look=False)
         except StoreUnavailable:
             return
         if asked is not None:
@@ -347,7 +388,7 @@ class BackgroundJob:
         """Keep the response as it stands, unless it was deleted."""
         if not encoder.response:
             return
-        data = encode(self.id, encoder.response, self._items, encoder.seals)
+        data = encode(encoder.rendered, self._items, encoder.seals)  # its thread makes nothing else
         try:
             await self._responses.replace(self._principal, self.id, data)
         except StoreUnavailable as error:

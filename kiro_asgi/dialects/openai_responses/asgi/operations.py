@@ -17,11 +17,13 @@ from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
 from kiro_asgi.asgi.reports import wants_notes
+from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundJob, BackgroundResponses
 from kiro_asgi.dialects.openai_responses.asgi.connection import Connection, OpenConnections
 from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations, Page
+from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
 from kiro_asgi.dialects.openai_responses.asgi.stored import (
     Compacting,
     CompactingAlone,
@@ -46,7 +48,7 @@ from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
 from kiro_asgi.model.features import Ask
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.state.base import Store
-from kiro_asgi.state.memory import MemoryStore
+from kiro_asgi.state.memory import ENTRY_BYTES, MemoryStore
 from kiro_asgi.wire.json import dumps, loads
 
 _log = getLogger("kiro_asgi")
@@ -109,9 +111,12 @@ class ResponsesOperations(ConversationOperations):
         settings, store = self._gateway.settings, self._gateway.store
         state = settings.state
         second_look = _SECOND_LOOK if state.is_shared else 0.0
-        self._responses = Responses(store, state.ttl, settings.limits.body_bytes, second_look, self._missed)
-        self._conversations = Conversations(self._responses, settings.limits.body_bytes, self._gateway.offload)
-        self._background = BackgroundResponses(self._responses, self._gateway.wall, settings.stream.heartbeat)
+        most, offload = settings.limits.body_bytes, self._gateway.offload
+        self._apart = offload.apart()
+        self._responses = Responses(store, state.ttl, most, second_look, self._missed, offload)
+        self._conversations = Conversations(self._responses, _largest_conversation(settings), offload, self._apart)
+        heartbeat = settings.stream.heartbeat
+        self._background = BackgroundResponses(self._responses, self._gateway.wall, heartbeat, self._apart)
         self._styles = _ENCODERS[settings.stream.heartbeat_style]
         self._compacting = _COMPACTING[settings.responses.compact_output]
         self._connections = OpenConnections(settings.responses.websockets)
@@ -148,17 +153,27 @@ class ResponsesOperations(ConversationOperations):
                 shorter = await self._shortened(own, value, streamed, size)
                 recorded = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
                 inner = gateway.request(own, recorded, size, lambda: shorter)
-                await gateway.reply(own, inner, Keeping(keep, recorded, earlier, own.send).send)
+                keeping = Keeping(keep, recorded, earlier, size, self._apart, own.send)
+                await gateway.reply(own, inner, keeping.send)
 
             return await gateway.answer_within(call.scope, job.receive, job.send, handle)
 
         items = untriggered(parsed.options.input_items[earlier:])
         job = BackgroundJob(
-            self._responses, gateway.settings, gateway.wall, call.principal, dialect, request.meta, items, answer
+            self._responses,
+            gateway.settings,
+            gateway.wall,
+            call.principal,
+            dialect,
+            request.meta,
+            items,
+            self._apart,
+            size,
+            answer,
         )
         queued = await job.begin()
         try:
-            gateway.background.start(job.run)
+            gateway.background.start(job.run, call.principal)
         except KiroAsgiError:
             await job.discard()
             raise
@@ -213,8 +228,11 @@ class ResponsesOperations(ConversationOperations):
         refer = partial(known.refer, call.principal) if options.store else None
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
-        send = call.send if keep is None else Keeping(keep, dialect, completed.earlier, call.send, refer).send
-        return self._gateway.request(call, dialect, completed.size, parse, source), dialect, send
+        request = self._gateway.request(call, dialect, completed.size, parse, source)
+        if keep is None:
+            return request, dialect, call.send
+        keeping = Keeping(keep, dialect, completed.earlier, completed.size, self._apart, call.send, refer)
+        return request, dialect, keeping.send
 
     async def _passing(self, call: Call, completed: _Request) -> PassthroughRequest | None:
         """The request as it may go on to a service of this API; ``None`` where there is no such service."""
@@ -299,8 +317,7 @@ class ResponsesOperations(ConversationOperations):
                 raise invalid("starting_after", "expected the number of an event")
             await self._background.stream(call, argument, int(after))
             return
-        kept = await self._background.get(call.principal, argument)
-        await call.respond(200, dumps(kept.response), [JSON])
+        await self._send(call, (await self._background.get(Owner.of(call), argument)).response)
 
     async def delete(self, call: Call, argument: str) -> None:
         """Forget a response."""
@@ -309,17 +326,16 @@ class ResponsesOperations(ConversationOperations):
 
     async def cancel(self, call: Call, argument: str) -> None:
         """Cancel a response that is made in the background; of one that has ended nothing changes."""
-        kept = await self._responses.get(call.principal, argument)
-        if not kept.response.get("background"):
+        kept = await self._responses.get(Owner.of(call), argument)
+        if not kept.background:
             raise RequestError("only a response that is made in the background can be cancelled", code="")
-        kept = await self._background.cancel(call.principal, argument)
-        await call.respond(200, dumps(kept.response), [JSON])
+        await self._send(call, (await self._background.cancel(Owner(call.principal), argument)).response)
 
     async def list_input(self, call: Call, argument: str) -> None:
         """List a response's own input, a page at a time."""
         page = Page.read(call.scope)
-        kept = await self._responses.get(call.principal, argument)
-        await call.respond(200, page.of(kept.input), [JSON])
+        kept = await self._responses.get(Owner.of(call), argument)
+        await self._send(call, await self._stored(kept.size, lambda: page.of(kept.inputs, kept.listed)))
 
     async def _read(
         self, call: Call, value: Any, size: int, known: Responses, dialect: type[Recorded] = Recorded
@@ -337,10 +353,11 @@ class ResponsesOperations(ConversationOperations):
         sealer, full_value, earlier = Sealer.create(self._key, call.principal), value, 0
         if isinstance(value, dict):
             named = conversation_named(value)
-            conversation = None if named is None else await self._conversations.get(call.principal, named)
-            if conversation is not None:
-                conversation[0].require_room("conversation")
-            stored = await known.complete(call.principal, value, conversation)
+            owner, conversation = Owner.of(call), None
+            if named is not None:
+                conversation, _ = await self._conversations.get(owner, named)
+                conversation.require_room("conversation")
+            stored = await known.complete(owner, value, conversation)
             full_value, earlier, size = stored.value, stored.earlier, size + stored.size
         made = dialect(sealer, self._gateway.wall, self._styles)
         return _Request(made, value, full_value, earlier, size, wants_notes(call.scope))
@@ -366,6 +383,15 @@ class ResponsesOperations(ConversationOperations):
             _log.warning(
                 "state.seal_key is not set: only this process can open reasoning that it has sealed; set the key"
             )
+
+
+def _largest_conversation(settings: Settings) -> int:
+    """Bytes of a conversation that is as large as a request may be, and no larger than what the store keeps: what it
+    does not keep would be gone as soon as it was accepted."""
+    state, most = settings.state, settings.limits.body_bytes
+    if state.engine == "valkey":
+        return most
+    return min(most, max(state.bytes - ENTRY_BYTES, 0)) if state.entries else 0
 
 
 def _parse(request: _Request) -> ParsedRequest:
