@@ -39,6 +39,11 @@ FETCH_CONNECTIONS: Final = 16
 FETCH_REDIRECTS: Final = 3
 """Redirects, within its host, from one address that is fetched; 400 with the place beyond it."""
 
+EMPTY_MESSAGES: Final = 100
+"""Messages of one call that say nothing, such as a body that has been read and that a middleware gives again.  After
+them the gateway listens to nothing more: a body without its end is 408, and a client that leaves is noticed when it is
+sent something."""
+
 WEBSOCKET_WAITING: Final = 16
 """Frames of one WebSocket that wait while an answer is under way; a further one is answered with an error of its own,
 status 429."""
