@@ -70,6 +70,7 @@ from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestE
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import replay
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.lookups import OWNER
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
 from kiro_asgi.observers.logs import AccessLog
@@ -445,6 +446,7 @@ class App:
             call.observation.route = endpoint.path
         if endpoint not in PROBES:
             call.principal = await self._auth.identify(call.scope)
+            OWNER.set(call.principal)
         if call.observation is not None:
             call.observation.begin(call.principal)
 

@@ -19,9 +19,10 @@ from typing import Final
 from attrs import define, field, frozen
 
 from tests.attack.client import Client
+from tests.attack.connections import ROWS
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import ROWS, Attack, Row
+from tests.attack.rows import Attack, Row
 from tests.attack.shapes import MIB
 
 STREAM: Final = 0.25

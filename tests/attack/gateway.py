@@ -38,6 +38,9 @@ class Setting:
     files: int = 0
     """Descriptors that it may have; 0: as many as we."""
 
+    module: str = "kiro_asgi"
+    """What is run; it takes the arguments of ``kiro-asgi``."""
+
 
 def _known(**limits: str) -> dict[str, str]:
     """Those of *limits* that there are; where one is missing, the row shows what that means."""
@@ -46,6 +49,18 @@ def _known(**limits: str) -> dict[str, str]:
         for name, value in limits.items()
         if name in fields_dict(LimitSettings)
     }
+
+
+ROOT: Final = str(Path(__file__).parents[2])
+"""The folder that ``tests`` is in."""
+
+SLOW_NAMES: Final = str(Path(__file__).parent / "slow_names")
+"""A folder whose ``sitecustomize`` has the system's resolver take 30 s for some names."""
+
+
+def _with_python_path(folder: str) -> str:
+    """*folder*, and where Python looks for modules already."""
+    return os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
 
 
 GATEWAYS: Final[Mapping[str, Setting]] = {
@@ -64,6 +79,13 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "few-files": Setting(files=96),
     "leaving": Setting(arguments=("--graceful-timeout", "2")),
     "state": Setting({"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": "state.db"}),
+    "slow-names": Setting(
+        {
+            "KIRO_ASGI__FETCH__ALLOW": "*.slow.test",
+            "PYTHONPATH": _with_python_path(SLOW_NAMES),
+        }
+    ),
+    "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
 not, but nothing else has grown it before."""
@@ -82,6 +104,8 @@ def _environment(simulator: str, hostile: str) -> dict[str, str]:
         "CUSTOM__HOSTILE__ENDPOINT": f"{hostile}/v1",
         "CUSTOM__HOSTILE__API_KEY": "hostile",
         "CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "2",
+        "CUSTOM__NAMED__ENDPOINT": f"{hostile.replace('127.0.0.1', 'localhost')}/v1",
+        "CUSTOM__NAMED__API_KEY": "hostile",
         "CUSTOM__ECHO__ENDPOINT": f"{hostile}/v1",
         "CUSTOM__ECHO__API_KEY": SECRET,
         "CUSTOM__ECHO__TOKEN_URL": f"{hostile}/token",
@@ -200,7 +224,18 @@ def run(setting: Setting, behind: Services, loop: str, folder: Path) -> Iterator
     environ = clean_environment(**{**_environment(behind.simulator, behind.hostile), **setting.environ})
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("w"))
-        command = [*PREFIX, "serve", "--port", "0", "--drain-delay", "0", "--loop", loop, *setting.arguments]
+        command = [
+            *PREFIX[:-1],
+            setting.module,
+            "serve",
+            "--port",
+            "0",
+            "--drain-delay",
+            "0",
+            "--loop",
+            loop,
+            *setting.arguments,
+        ]
         process = subprocess.Popen(
             command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=prepare
         )

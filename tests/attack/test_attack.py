@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.attack.__main__ import Result, Runner, main
+from tests.attack.connections import ROWS
 from tests.attack.gateway import GATEWAYS, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import ROWS, Row
+from tests.attack.rows import Row
 
 
 async def _nothing(_: object) -> None:
