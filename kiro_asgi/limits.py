@@ -36,8 +36,20 @@ FETCH_ADDRESS_CHARACTERS: Final = 8_192
 FETCH_CONNECTIONS: Final = 16
 """Connections to hosts of `fetch.allow` at once, in each event loop; further ones wait, within ``fetch.timeout``."""
 
+FETCHES_AT_ONCE: Final = 4
+"""Of these connections, and of `LOOKUP_THREADS`, those that one client can have at once; its further files wait."""
+
+LOOKUP_THREADS: Final = 16
+"""Threads that look up names of hosts of `fetch.allow`, in each event loop; the resolver may keep each for 30 seconds,
+also when its request has been given up.  Other lookups have threads of their own."""
+
 FETCH_REDIRECTS: Final = 3
 """Redirects, within its host, from one address that is fetched; 400 with the place beyond it."""
+
+EMPTY_MESSAGES: Final = 100
+"""Messages of one call that say nothing, such as a body that has been read and that a middleware gives again.  After
+them the gateway listens to nothing more: a body without its end is 408, and a client that leaves is noticed when it is
+sent something."""
 
 WEBSOCKET_WAITING: Final = 16
 """Frames of one WebSocket that wait while an answer is under way; a further one is answered with an error of its own,

@@ -156,7 +156,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ("config", "errors", "replay", "simulator", "tapes"),
         {"attrs", "pytest"},
     ),
-    "cli": (EVERYTHING, {"anyio", "attrs", "h11", "rich"}),
+    "cli": (EVERYTHING, {"anyio", "attrs", "h11", "hypercorn", "rich"}),
     "__init__": (EVERYTHING, set()),
     "__main__": (("cli",), set()),
     "_version": ((), set()),

@@ -42,6 +42,7 @@ from kiro_asgi.asgi.protocol import (
     AnyASGIApp,
     Disconnected,
     Headers,
+    Listener,
     Receive,
     Scope,
     Send,
@@ -70,6 +71,7 @@ from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestE
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import replay
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.lookups import OWNER
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
 from kiro_asgi.observers.logs import AccessLog
@@ -372,18 +374,19 @@ class App:
     def _http(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[object]:
         """Answer by the inspector, by the host's application, or by one of our operations."""
         if self._inspector is not None and self._inspector.contains(scope):
-            return self._inspector(scope, receive, send)
+            return self._inspector(scope, Listener(receive), send)
         if self._inner is not None and not self._routes.contains(scope):
             return self._inner(scope, receive, send)
         if self._cross_origin.is_preflight(scope):
             return self._cross_origin.answer(scope, self._routes.methods(scope), send)
-        return self._answer(scope, receive, self._cross_origin.readable(scope, send), self._route)
+        return self._answer(scope, Listener(receive), self._cross_origin.readable(scope, send), self._route)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._inner is not None and not self._routes.contains(scope):
             await self._inner(scope, receive, send)
         elif (await receive())["type"] == "websocket.connect":
-            await self._answer({**scope, "method": WEBSOCKET}, receive, handshake_send(scope, send), self._route)
+            listener = Listener(receive)
+            await self._answer({**scope, "method": WEBSOCKET}, listener, handshake_send(scope, send), self._route)
 
     async def _answer_within(self, scope: Scope, receive: Receive, send: Send, handler: Handler) -> Call:
         """Answer a request of a connection, whose scope names its client, as if it had come on its own."""
@@ -456,6 +459,7 @@ class App:
             call.observation.route = endpoint.path
         if endpoint not in PROBES:
             call.principal = await self._auth.identify(call.scope)
+            OWNER.set(call.principal)
         if call.observation is not None:
             call.observation.begin(call.principal)
 

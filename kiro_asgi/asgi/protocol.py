@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 import anyio
 from anyio.lowlevel import checkpoint
 from asgiref.typing import HTTPResponseBodyEvent, HTTPResponseStartEvent
-from attrs import frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
-from kiro_asgi.limits import QUERY_FIELDS
+from kiro_asgi.limits import EMPTY_MESSAGES, QUERY_FIELDS
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -48,6 +48,48 @@ class Disconnected(Exception):
 
 class Stalled(Disconnected):
     """The client does not read what it is sent; it is treated as if it were gone."""
+
+
+_UNINTERRUPTED: Final = 16
+"""Messages that may be taken in one turn of the event loop."""
+
+
+@define(eq=False)
+class Listener:
+    """A host's ``receive``, behind which a loop ends, or at least leaves others their turns, whatever comes.
+
+    A middleware that has read the body may give it again and again, or never say that the client has left, and it may
+    do so at once each time: without a turn of the event loop, neither a time limit nor a cancellation would count.
+    """
+
+    _receive: Receive
+    _taken: int = field(init=False, default=0)
+    _empty: int = field(init=False, default=0)
+    """Messages that said nothing."""
+
+    _whole: bool = field(init=False, default=False)
+    """Whether the end of the body has come."""
+
+    async def __call__(self) -> Message:
+        """The next message; none for ever where `EMPTY_MESSAGES` have said nothing."""
+        if self._empty == EMPTY_MESSAGES:
+            await anyio.sleep_forever()
+        message = await self._receive()
+        self._taken += 1
+        self._empty += not self._says_something(message)
+        if self._taken % _UNINTERRUPTED == 0:
+            await checkpoint()
+        return message
+
+    def _says_something(self, message: Message) -> bool:
+        if message["type"] != "http.request":
+            return message["type"] in _TELLING
+        news = not self._whole and bool(message.get("body") or not message.get("more_body"))
+        self._whole = self._whole or not message.get("more_body")
+        return news
+
+
+_TELLING: Final = ("http.disconnect", "websocket.receive", "websocket.disconnect")
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
@@ -254,7 +296,7 @@ async def host_lifespan(
         if answered:
             raise
     if not answered:
-        await Lifespan(close).run(received, beginning, send)
+        await Lifespan(close).run(received, Listener(beginning), send)
 
 
 _DENIAL: Final = "websocket.http.response"

@@ -22,7 +22,8 @@ from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Asker, Credentials
 from kiro_asgi.net.credentials.refresh import SharedRenewals
-from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public, resolve
+from kiro_asgi.net.fetching import CheckedBackend, Fetcher, Permits, Resolve, is_public
+from kiro_asgi.net.lookups import Lookups
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
@@ -113,7 +114,7 @@ def new_transport(settings: Settings, proxy: str) -> Transport:
 def new_fetcher(
     settings: Settings,
     *,
-    resolve: Resolve = resolve,
+    resolve: Resolve | None = None,
     permits: Permits = is_public,
     tls: SSLContext | None = None,
 ) -> Fetcher | None:
@@ -121,13 +122,14 @@ def new_fetcher(
 
     Args:
         settings: Hosts that are allowed, and limits.
-        resolve: How names of hosts are resolved.
+        resolve: How names of hosts are resolved; by default in threads of their own.
         permits: Which of their addresses may be connected to.
         tls: Trusted authorities; ``None`` for those of the system.
     """
     fetch, limits = settings.fetch, settings.limits
     if not fetch.allow:
         return None
+    looked_up = Lookups().addresses if resolve is None else resolve
     transport = Transport(
         library=settings.http_library,
         connections=FETCH_CONNECTIONS,
@@ -135,7 +137,7 @@ def new_fetcher(
         keep_alive=limits.keep_alive,
         connect_timeout=limits.connect_timeout,
         tls=tls,
-        network=lambda backend: CheckedBackend(backend, resolve, permits),
+        network=lambda backend: CheckedBackend(backend, looked_up, permits),
     )
     agent = user_agent("")
     return Fetcher(

@@ -278,7 +278,7 @@ def demonstrate(output: Printer, question: str = QUESTION, model: str = MODEL, l
         ConfigError: The server for this event loop is not installed.
     """
     logging.getLogger("kiro_asgi").addHandler(logging.NullHandler())  # what goes wrong is on the screen
-    server = Server(loop=loop, graceful_timeout=1.0, log_level="error")
+    server = Server(loop=loop, graceful_timeout=1.0)
     server.ready()
     return anyio.run(partial(_show_until_signalled, server, output, question, model), backend=loop)
 

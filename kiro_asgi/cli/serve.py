@@ -26,6 +26,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.providers import is_closed, opened, simulated
 from kiro_asgi.asgi.readiness import settings_to_serve
+from kiro_asgi.cli import logs
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled
 from kiro_asgi.cli.standalone import (
@@ -47,7 +48,6 @@ from kiro_asgi.config import ClientSettings, Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
-from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.tapes import load_tapes
 from kiro_asgi.upstreams.manifest import set_up
 
@@ -153,7 +153,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
-    _configure_logging(arguments.log_level, arguments.log_format, arguments.access_log)
+    logs.configure(arguments.log_level, arguments.log_format, arguments.access_log)
     simulate = arguments.simulate or read_environment(Settings, environ).values.get("simulate", False)
     read: Callable[[], Settings] = partial(Settings.from_env if simulate else _settings, environ)
     several = arguments.workers > 1
@@ -179,7 +179,6 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             loop=arguments.loop,
             root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
             graceful_timeout=arguments.graceful_timeout,
-            log_level=arguments.log_level,
             frame_bytes=settings.responses.frame_bytes,
         )
         server.ready()
@@ -460,13 +459,3 @@ def _url(host: str, port: int) -> str:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _configure_logging(level: str, form: str, access_log: bool) -> None:
-    """Log to standard error; the package itself never configures logging."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        JsonFormatter() if form == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    )
-    logging.basicConfig(handlers=[handler], level=level.upper())
-    logging.getLogger("kiro_asgi.access").setLevel(logging.INFO if access_log else logging.WARNING)

@@ -65,7 +65,9 @@ class Server:
     graceful_timeout: float = 30.0
     """Seconds that open streams may still take after the stop."""
 
-    log_level: str = "warning"
+    head_timeout: float = 20.0
+    """Seconds that a connection may be open without a complete head of a request, in whatever protocol it begins."""
+
     frame_bytes: int = 32 * 1024 * 1024
     """Largest message of a client's over WebSocket."""
 
@@ -110,9 +112,10 @@ class Server:
         # A task of its own for hypercorn: on Python 3.11 its asyncio.TaskGroup leaves the task that runs it marked as
         # being cancelled, which no cancel scope around it would survive.
         _accept_patiently(self.loop)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(sever_on_cancel)
-            tasks.start_soon(run)
+        with import_extra("kiro_asgi.cli.http1", "standalone").spoken():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(sever_on_cancel)
+                tasks.start_soon(run)
         if failure is not None:
             raise failure
 
@@ -138,11 +141,11 @@ class Server:
         config.root_path = self.root_path
         config.backlog = BACKLOG
         config.graceful_timeout = self.graceful_timeout + LINGER
-        config.keep_alive_timeout = 20
+        config.keep_alive_timeout = self.head_timeout
         config.keep_alive_max_requests = 1_000_000
         config.websocket_max_message_size = self.frame_bytes
         config.accesslog = None  # the application writes its own line, and only if the logger takes it
-        config.loglevel = self.log_level.upper()
+        config.errorlog = logging.getLogger("hypercorn.error")  # else it has a handler of its own
         return config
 
 

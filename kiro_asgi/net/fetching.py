@@ -8,7 +8,7 @@ A client that has the gateway fetch an address must not reach through it what it
   resolved a second time, so it cannot mean another place by then.  TLS proves that the host is the one that is named.
 - A redirect is followed to the same host and port only.
 - Nothing is sent that could be a credential; no cookie is kept, no proxy used, no environment read.
-- Bytes, seconds, redirects and connections are bounded.
+- Bytes, seconds, redirects and connections are bounded; of connections and of lookups each client has a share.
 
 Source: https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forgery_Prevention_Cheat_Sheet.html
 """
@@ -16,7 +16,6 @@ Source: https://cheatsheetseries.owasp.org/cheatsheets/Server_Side_Request_Forge
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -27,7 +26,9 @@ import anyio
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import KiroAsgiError, RequestError, TooBusy
-from kiro_asgi.limits import FETCH_ADDRESS_CHARACTERS, FETCH_REDIRECTS
+from kiro_asgi.limits import FETCH_ADDRESS_CHARACTERS, FETCH_CONNECTIONS, FETCH_REDIRECTS, FETCHES_AT_ONCE
+from kiro_asgi.loops import PerLoop
+from kiro_asgi.net.lookups import OWNER, Shares
 from kiro_asgi.net.transport import Headers, StopReading, Transport
 from kiro_asgi.upstreams.base import UpstreamRequest
 
@@ -52,16 +53,6 @@ _SHOWN: Final = 100
 
 _TRIED: Final = 3
 """Addresses of one host that are tried, one after the other."""
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """All addresses of *host*, as the system knows them.
-
-    Raises:
-        OSError: There is none.
-    """
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
 class CheckedBackend:
@@ -114,7 +105,7 @@ class Fetched:
 
 @define(kw_only=True)
 class Fetcher:
-    """Fetches for requests, all that one of them names side by side."""
+    """Fetches for requests: of what one of them names, `FETCHES_AT_ONCE` side by side."""
 
     allow: tuple[str, ...] = ()
     """Hosts, as in ``fetch.allow``."""
@@ -127,6 +118,9 @@ class Fetcher:
 
     user_agent: str = "kiro-asgi"
     _transport: Transport
+    _shares: PerLoop[Shares] = field(
+        init=False, factory=lambda: PerLoop(lambda: Shares(FETCH_CONNECTIONS, FETCHES_AT_ONCE)), repr=False
+    )
 
     def allows(self, url: str) -> bool:
         """Whether *url* is at a host, and a port, that may be asked; it may be refused for other reasons."""
@@ -153,7 +147,8 @@ class Fetcher:
 
         async def one(url: str) -> None:
             try:
-                found[url] = await self._fetch(url, hold)
+                async with self._shares.here().place(OWNER.get()):
+                    found[url] = await self._fetch(url, hold)
             except KiroAsgiError as error:
                 failures.append(_failed(error, url, places[url]))
                 group.cancel_scope.cancel()

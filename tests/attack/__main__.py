@@ -19,6 +19,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from tests.attack.client import Client
+from tests.attack.connections import ROWS
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed
 from tests.attack.rows import Attack, Row

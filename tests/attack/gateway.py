@@ -27,6 +27,7 @@ ANNOUNCED: Final = "OpenAI base_url:    "
 HEALTHY: Final = "healthy/gpt-5"
 SECRET: Final = "sk-a-secret-that-nobody-may-read-0123456789"
 KEYS: Final = "healthy,first,second"
+INSPECTOR: Final = "the-secret-of-the-inspector"
 
 
 @frozen
@@ -41,6 +42,9 @@ class Setting:
     there: Mapping[str, bytes] = field(factory=dict)
     """Files in its folder, by name."""
 
+    module: str = "kiro_asgi"
+    """What is run; it takes the arguments of ``kiro-asgi``."""
+
 
 def _known(**limits: str) -> dict[str, str]:
     """Those of *limits* that there are; where one is missing, the row shows what that means."""
@@ -49,6 +53,18 @@ def _known(**limits: str) -> dict[str, str]:
         for name, value in limits.items()
         if name in fields_dict(LimitSettings)
     }
+
+
+ROOT: Final = str(Path(__file__).parents[2])
+"""The folder that ``tests`` is in."""
+
+SLOW_NAMES: Final = str(Path(__file__).parent / "slow_names")
+"""A folder whose ``sitecustomize`` has the system's resolver take 30 s for some names."""
+
+
+def _with_python_path(folder: str) -> str:
+    """*folder*, and where Python looks for modules already."""
+    return os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
 
 
 def _sqlite(name: str) -> dict[str, str]:
@@ -75,6 +91,21 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "chained": Setting(_sqlite("chained.db")),
     "damaged": Setting(_sqlite("damaged.db"), there={"damaged.db": b"this is no database " * 1_000}),
     "lost": Setting({"KIRO_ASGI__STATE__ENGINE": "valkey", "KIRO_ASGI__STATE__URL": "valkey://127.0.0.1:1"}),
+    "inspected": Setting(
+        {
+            **_sqlite("inspected.db"),
+            "KIRO_ASGI__STATE__USAGE": "true",
+            "KIRO_ASGI__INSPECTOR__ENABLED": "true",
+            "KIRO_ASGI__INSPECTOR__SECRET": INSPECTOR,
+        }
+    ),
+    "slow-names": Setting(
+        {
+            "KIRO_ASGI__FETCH__ALLOW": "*.slow.test",
+            "PYTHONPATH": _with_python_path(SLOW_NAMES),
+        }
+    ),
+    "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
 not, and ``chained`` is ``state``, but nothing else has grown them before."""
@@ -93,9 +124,13 @@ def _environment(simulator: str, hostile: str) -> dict[str, str]:
         "CUSTOM__HOSTILE__ENDPOINT": f"{hostile}/v1",
         "CUSTOM__HOSTILE__API_KEY": "hostile",
         "CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "2",
+        "CUSTOM__NAMED__ENDPOINT": f"{hostile.replace('127.0.0.1', 'localhost')}/v1",
+        "CUSTOM__NAMED__API_KEY": "hostile",
         "CUSTOM__ECHO__ENDPOINT": f"{hostile}/v1",
         "CUSTOM__ECHO__API_KEY": SECRET,
         "CUSTOM__ECHO__TOKEN_URL": f"{hostile}/token",
+        "CUSTOM__QUOTING__ENDPOINT": f"{hostile}/v1",
+        "CUSTOM__QUOTING__API_KEY": SECRET,
         "KIRO__ENDPOINT": hostile,
         "KIRO__API_KEY": "ksk_hostile",
         "KIRO__FIRST_TOKEN_TIMEOUT": "2",
@@ -213,7 +248,18 @@ def run(setting: Setting, behind: Services, loop: str, folder: Path) -> Iterator
         (folder / name).write_bytes(data)
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context((folder / "stderr").open("w"))
-        command = [*PREFIX, "serve", "--port", "0", "--drain-delay", "0", "--loop", loop, *setting.arguments]
+        command = [
+            *PREFIX[:-1],
+            setting.module,
+            "serve",
+            "--port",
+            "0",
+            "--drain-delay",
+            "0",
+            "--loop",
+            loop,
+            *setting.arguments,
+        ]
         process = subprocess.Popen(
             command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=prepare
         )

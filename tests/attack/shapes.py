@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["DIGITS", "MIB", "SCHEMAS", "VALUES", "nested_text"]
+__all__ = [
+    "BEGINNINGS",
+    "DIGITS",
+    "MIB",
+    "PREFACE",
+    "SCHEMAS",
+    "UPGRADE_TO_HTTP2",
+    "VALUES",
+    "WEBSOCKET",
+    "frame",
+    "nested_text",
+]
 
 MIB: Final = 1024 * 1024
 
@@ -66,3 +77,49 @@ VALUES: Final[Mapping[str, Callable[[], Any]]] = {
     "choices": lambda: {"a": [f"v{number}" for number in reversed(range(20_000))]},
 }
 """Answers that are judged by a schema."""
+
+WEBSOCKET: Final = (
+    b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nauthorization: Bearer first"
+    b"\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+"""A handshake, but for its end."""
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""The first that a client sends that knows of HTTP/2, with empty settings."""
+
+UPGRADE_TO_HTTP2: Final = (
+    b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n"
+    b"http2-settings: AAMAAABk\r\n\r\n"
+)
+
+BEGINNINGS: Final[Mapping[str, bytes]] = {
+    "nothing": b"",
+    "a byte": b"G",
+    "half a head": b"GET /health HTTP/1.1\r\nhost: x\r\n",
+    "half a preface": PREFACE[:12],
+    "the head of a preface": PREFACE[:18],
+    "a preface": PREFACE,
+    "an offer of HTTP/2": UPGRADE_TO_HTTP2,
+    "an offer of HTTP/2 and its preface": UPGRADE_TO_HTTP2 + PREFACE,
+    "two upgrades": UPGRADE_TO_HTTP2.replace(b"upgrade: h2c", b"upgrade: websocket\r\nupgrade: h2c"),
+    "half a handshake": WEBSOCKET,
+    "a handshake without a key": WEBSOCKET.partition(b"sec-websocket-key")[0] + b"\r\n",
+    "a handshake of another version": WEBSOCKET.replace(b"13", b"12") + b"\r\n",
+    "a handshake of HTTP/1.0": WEBSOCKET.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n",
+    "a handshake and frames": WEBSOCKET + b"\r\n\x81\x80aaaa",
+    "the hello of TLS": bytes.fromhex("16030100c8010000c40303") + bytes(193),
+    "a version that is none": b"GET / HTTP/9.9\r\n\r\n",
+}
+"""Ways to begin a connection on which no request is made, or none that is not over."""
+
+
+def frame(kind: int, data: bytes = b"", *, final: bool = True, reserved: int = 0) -> bytes:
+    """A client's frame of WebSocket, with a mask that changes nothing."""
+    size = len(data)
+    if size < 126:
+        length = bytes((0x80 | size,))
+    elif size < 65_536:
+        length = bytes((0x80 | 126,)) + size.to_bytes(2, "big")
+    else:
+        length = bytes((0x80 | 127,)) + size.to_bytes(8, "big")
+    return bytes((final << 7 | reserved | kind,)) + length + bytes(4) + data

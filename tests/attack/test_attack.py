@@ -9,8 +9,7 @@ import pytest
 from tests.attack.__main__ import Result, Runner, main
 from tests.attack.gateway import GATEWAYS, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import Row
-from tests.attack.stored import ROWS
+from tests.attack.rows import ROWS, Row
 
 
 async def _nothing(_: object) -> None:

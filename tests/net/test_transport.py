@@ -326,6 +326,76 @@ async def test_a_connection_that_the_upstream_closed_is_not_used(transport, upst
     assert b'"b"' in reader.body
 
 
+async def test_an_idle_connection_that_is_too_old_is_closed(library, upstream):
+    """When one to the same place is wanted: it is replaced, and does not stay open."""
+    transport = Transport(library=library, keep_alive=0.2)
+    upstream.answer_with(lambda request: (say("a"),))
+    for _ in range(2):
+        await transport.fetch(request_to(upstream.url), Noting(), patience=5)
+        await anyio.sleep(0.4)
+
+    assert upstream.connections_opened == 2
+    await open_at(upstream, 1)
+    await transport.aclose()
+
+
+async def test_idle_connections_that_are_too_old_go_when_another_becomes_idle(library, upstream):
+    """Else each crowd would leave its connections for as long as the one used last suffices."""
+    transport = Transport(library=library, keep_alive=0.2)
+    upstream.enqueue((Pause(0.8), say("a")), (say("b"),))
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), patience=5))
+
+    assert upstream.connections_opened == 2
+    await open_at(upstream, 1)
+    await transport.aclose()
+
+
+async def open_at(upstream, count):
+    """Wait until so many connections are open there."""
+    with anyio.fail_after(5):
+        while upstream.connections_open != count:  # noqa: ASYNC110 - the simulator's record is plain numbers
+            await anyio.sleep(0.01)
+
+
+async def test_hanging_up_ends_a_call_that_cannot_be_cancelled(library, upstream):
+    """Its connection is closed and its slot is free, though its reader does not return; and free only once."""
+    transport = Transport(library=library, connections=1, queue=2)
+    upstream.answer_with(lambda request: (say("a"), Pause(0.05), say("b")))
+    reached, may_return, ended = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def block(reader: Noting) -> None:
+        reached.set()
+        with anyio.CancelScope(shield=True):
+            await may_return.wait()
+
+    stuck = Noting(on_turn=block)
+
+    async def call() -> None:
+        with suppress(UpstreamUnreachable):
+            await transport.fetch(request_to(upstream.url), stuck, patience=5)
+        ended.set()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await reached.wait()
+            await transport.hang_up(stuck)
+            await quiet(upstream)
+            await transport.hang_up(stuck)  # another time changes nothing
+            for _ in range(2):
+                await transport.fetch(request_to(upstream.url), Noting(), patience=1)
+            assert not ended.is_set()
+            may_return.set()
+            await ended.wait()
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(lambda: transport.fetch(request_to(upstream.url), Noting(), patience=5))
+    assert upstream.connections_open == 1
+    await transport.aclose()
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
