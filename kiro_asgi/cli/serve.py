@@ -47,7 +47,7 @@ from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
-from kiro_asgi.observers.logs import JsonFormatter
+from kiro_asgi.observers.logs import JsonFormatter, LineFormatter
 from kiro_asgi.tapes import load_tapes
 from kiro_asgi.upstreams.manifest import set_up
 
@@ -457,7 +457,7 @@ def _configure_logging(level: str, form: str, access_log: bool) -> None:
     """Log to standard error; the package itself never configures logging."""
     handler = logging.StreamHandler()
     handler.setFormatter(
-        JsonFormatter() if form == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        JsonFormatter() if form == "json" else LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     )
     logging.basicConfig(handlers=[handler], level=level.upper())
     logging.getLogger("kiro_asgi.access").setLevel(logging.INFO if access_log else logging.WARNING)

@@ -27,6 +27,7 @@ ANNOUNCED: Final = "OpenAI base_url:    "
 HEALTHY: Final = "healthy/gpt-5"
 SECRET: Final = "sk-a-secret-that-nobody-may-read-0123456789"
 KEYS: Final = "healthy,first,second"
+INSPECTOR: Final = "the-secret-of-the-inspector"
 
 
 @frozen
@@ -64,6 +65,15 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "few-files": Setting(files=96),
     "leaving": Setting(arguments=("--graceful-timeout", "2")),
     "state": Setting({"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": "state.db"}),
+    "inspected": Setting(
+        {
+            "KIRO_ASGI__STATE__ENGINE": "sqlite",
+            "KIRO_ASGI__STATE__PATH": "inspected.db",
+            "KIRO_ASGI__STATE__USAGE": "true",
+            "KIRO_ASGI__INSPECTOR__ENABLED": "true",
+            "KIRO_ASGI__INSPECTOR__SECRET": INSPECTOR,
+        }
+    ),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
 not, but nothing else has grown it before."""
@@ -85,6 +95,8 @@ def _environment(simulator: str, hostile: str) -> dict[str, str]:
         "CUSTOM__ECHO__ENDPOINT": f"{hostile}/v1",
         "CUSTOM__ECHO__API_KEY": SECRET,
         "CUSTOM__ECHO__TOKEN_URL": f"{hostile}/token",
+        "CUSTOM__QUOTING__ENDPOINT": f"{hostile}/v1",
+        "CUSTOM__QUOTING__API_KEY": SECRET,
         "KIRO__ENDPOINT": hostile,
         "KIRO__API_KEY": "ksk_hostile",
         "KIRO__FIRST_TOKEN_TIMEOUT": "2",
