@@ -211,6 +211,10 @@ RESTING_MODELS: Final = 256
 """Models of one credential whose own quota is known to be spent; beyond it the oldest is forgotten, and asked for
 again."""
 
+USAGE_MODELS: Final = 100
+"""Models that no upstream lists, and that one client's usage of one day names, in each process; what it uses with
+further ones adds up under the name ``other``."""
+
 STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of the owner with most of
 them are not kept, and the log says so."""
@@ -228,6 +232,18 @@ TAPE_BYTES: Final = 256 * 1024 * 1024
 
 TAPE_EXCHANGE_BYTES: Final = 32 * 1024 * 1024
 """Memory for one exchange that is recorded; of a larger one the tape has the beginning, and says that it is cut."""
+
+TAPE_LINES: Final = TAPE_EXCHANGE_BYTES // 256
+"""Lines of a tape that is read, more than a recorder writes; a tape with more is refused."""
+
+TAPE_SECONDS: Final = 366 * 86_400.0
+"""Seconds that an exchange on a tape may take; a tape with a later line is refused."""
+
+TAPE_SETTINGS: Final = 1_000
+"""Settings that a tape names; a tape with more is not replayed."""
+
+TAPE_TURNS: Final = 2_000_000
+"""Times that a replay waits for its own clock, such as for the next sign of life of a silent answer; then it fails."""
 
 TAPE_STEPS: Final = 250_000
 """Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""

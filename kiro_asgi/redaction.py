@@ -1,9 +1,12 @@
-"""Redaction of secrets in texts that others have written, in whatever form these quote them.
+"""Redaction of secrets in texts that others have written, in the forms in which programs quote them.
 
-A secret is found as it is, percent-encoded, escaped for JSON or HTML, in hexadecimal, and in Base64, be it alone or
-with something around it, as a user's name is in Basic authentication; letters may be large or small.  A part of one
-counts from `PARTIAL` characters on: services cut what they quote.  A secret of less than `TELLTALE` characters is not
-looked for: it cannot be distinguished from a word.
+A secret is found as it is, backwards, percent-encoded, escaped for JSON or HTML, in hexadecimal, and in Base64, be it
+alone or with something around it, as a user's name is in Basic authentication; letters may be large or small.  A part
+of one counts from `PARTIAL` characters on: services cut what they quote.  A secret of less than `TELLTALE` characters
+is not looked for: it cannot be distinguished from a word.
+
+These are forms that programs make of what they quote.  Who means to pass a secret on finds another: with a space after
+each letter, encoded twice, or as an answer of a model.
 
 Source of Base64: https://www.rfc-editor.org/rfc/rfc4648
 """
@@ -124,6 +127,7 @@ class Redactor:
 
 def _forms(secret: str) -> Iterator[str]:
     yield secret
+    yield secret[::-1]
     yield secret.strip()
     yield quote(secret, safe="")
     yield quote_plus(secret)

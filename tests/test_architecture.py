@@ -44,6 +44,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     ),
     "dialects": (("errors", "limits", "setting", "model", "wire", "stages"), {"attrs", "cattrs"}),
     "setting": ((), {"attrs"}),
+    "visible": ((), set()),
     "config": (
         (
             "errors",
@@ -62,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "private": ((), set()),
     "redaction": ((), {"attrs"}),
     "state": (("errors", "limits", "loops", "private"), {"anyio", "attrs", "valkey"}),
-    "quota": (("errors", "limits", "loops", "setting", "state"), {"anyio", "attrs"}),
+    "quota": (("errors", "limits", "loops", "setting", "state", "visible"), {"anyio", "attrs"}),
     "net": (
         (
             "errors",
@@ -84,6 +85,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         (
             "errors",
             "limits",
+            "setting",
             "loops",
             "private",
             "redaction",
@@ -104,9 +106,21 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], set[str]]] = {
         ),
         {"anyio", "asgiref", "attrs", "cattrs"},
     ),
-    "observers": (("errors", "model", "stages"), {"attrs", "opentelemetry", "prometheus_client"}),
+    "observers": (("errors", "model", "stages", "visible"), {"attrs", "opentelemetry", "prometheus_client"}),
     "tapes": (
-        ("_version", "errors", "limits", "setting", "private", "redaction", "model", "wire", "observers", "state"),
+        (
+            "_version",
+            "errors",
+            "limits",
+            "setting",
+            "private",
+            "redaction",
+            "model",
+            "wire",
+            "observers",
+            "state",
+            "visible",
+        ),
         {"attrs"},
     ),
     "replay": (

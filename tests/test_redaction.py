@@ -23,6 +23,7 @@ FORMS = {
     "in HTML": html.escape,
     "in hexadecimal": lambda secret: secret.encode().hex(),
     "in capital letters": str.upper,
+    "backwards": lambda secret: secret[::-1],
     "in Base64": lambda secret: b64encode(secret.encode()).decode(),
     "in Base64 for URLs": lambda secret: urlsafe_b64encode(secret.encode()).decode(),
     "in Basic authentication": lambda secret: b64encode(b"me:" + secret.encode()).decode(),
@@ -30,6 +31,7 @@ FORMS = {
     "in Base64 in a URL": lambda secret: quote(b64encode(secret.encode()).decode(), safe=""),
     "at its beginning": lambda secret: secret[:PARTIAL],
     "at its end": lambda secret: secret[-PARTIAL:],
+    "in part backwards": lambda secret: secret[-PARTIAL:][::-1],
     "in its middle": lambda secret: secret[5 : 5 + PARTIAL],
 }
 SECRET = 'aorZ9/x+Qw~"\\<&7Kd-LmNpRsTuVy0123456789==abcdefg'

@@ -10,24 +10,38 @@ from attrs import define, frozen
 
 from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.config import Settings
-from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.config.installed import with_installed
+from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.redaction import Redactor
+from kiro_asgi.setting import Choices
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 from kiro_asgi.upstreams.manifest import set_up
 
-_OF_THE_MACHINE: Final = ("path", "url", "endpoint", "file", "files", "folder", "principals", "source")
-"""Last words of settings that name a place, or a person: a replay does without them."""
-
 _NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes", "inspector"})
 """Tables about access, limits, the inspector and storage, which a replay does without."""
 
-_PLACE: Final = "https://tape.invalid"
+_TEXTS: Final = frozenset(
+    {
+        *("agent_mode", "betas", "default", "effort_budgets", "guardrail", "guardrail_version", "lead_in", "models"),
+        *("model_aliases", "order", "origin", "parameter_names", "plan_mode_key", "region", "repairs_off", "rules_off"),
+        *("thinking_tags", "version"),
+    }
+)
+"""Names of the settings with texts of the operator's own that shape an exchange, and name nothing outside of it.
+
+All other texts are left out, those of upstreams from outside as well: each may be the name of a file, a program, an
+account or an address, and a tape may come from anyone."""
+
+_OF_THE_MACHINE: Final = frozenset({"http_library", "write_back", "raise_unexpected"})
+"""Choices and switches that are about the process, and not about what a client is sent."""
+
+PLACE: Final = "https://tape.invalid"
 """Stands for the address of every service of the operator's own, which stays private."""
 
 
@@ -138,9 +152,11 @@ def new_taping(settings: Settings, redactor: Callable[[], Redactor], clock: Call
     return Taping(Recorder(clock, most, None if folder is None else folder.take), maker, folder)
 
 
-def is_replayed(path: str) -> bool:
-    """Whether a replay takes the setting of that path."""
-    return path.partition(".")[0] not in _NOT_REPLAYED
+def is_replayed(leaf: Leaf) -> bool:
+    """Whether tapes name this setting, and replays take it: a number, a switch or a choice, or one of some texts."""
+    if leaf.secret or leaf.path.partition(".")[0] in _NOT_REPLAYED or leaf.name in _OF_THE_MACHINE:
+        return False
+    return leaf.type in (bool, int, float) or isinstance(leaf.declared.rule, Choices) or leaf.name in _TEXTS
 
 
 def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
@@ -149,9 +165,36 @@ def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
     known = leaves(type(settings), members_of(type(settings), values))
     for path, value in values.items():
         leaf = known[path]
-        if leaf.name == "endpoint" and path.count(".") > 1:
-            yield path, _PLACE
-        if value == leaf.default or leaf.secret or not is_replayed(path):
-            continue
-        if leaf.name.rpartition("_")[2] not in _OF_THE_MACHINE:
+        if _is_place(leaf):
+            yield path, PLACE
+        elif value != leaf.default and is_replayed(leaf):
             yield path, value
+
+
+def _is_place(leaf: Leaf) -> bool:
+    """Whether it is the address of a service of the operator's own, without which that service would not exist."""
+    return leaf.name == "endpoint" and leaf.path.count(".") > 1
+
+
+@frozen
+class ReplayedSettings:
+    """Settings that somebody names for a replay, by path."""
+
+    taken: Mapping[str, Any]
+    """What the replay has: addresses are `PLACE`.  A path that is no setting stays, for the message about it."""
+
+    left_out: tuple[str, ...]
+    """Paths that could reach outside of the replay, or would not change what a client is sent."""
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> ReplayedSettings:
+        """Sort out *named*.  A table as a value names more than its path shows, so it is left out, too."""
+        root, _ = with_installed(Settings, {path.partition(".")[0] for path in named})
+        known = leaves(root, members_of(root, named))
+        places = {path: PLACE for path in named if path in known and _is_place(known[path])}
+        left = [path for path in named if path not in places and _is_left_out(known.get(path), named[path])]
+        return cls({path: value for path, value in named.items() if path not in left} | places, tuple(left))
+
+
+def _is_left_out(leaf: Leaf | None, value: Any) -> bool:
+    return isinstance(value, Mapping) if leaf is None else not is_replayed(leaf)

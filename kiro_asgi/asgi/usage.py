@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from attrs import define
+from attrs import define, field
 
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
@@ -24,6 +27,38 @@ _LONGEST_MODEL: Final = 200
 """Characters of a model's name: one that no upstream lists may be anything that a client wrote."""
 
 
+OTHER: Final = "other"
+"""Stands for the names of all models beyond `USAGE_MODELS`."""
+
+_DAYS: Final = 2
+"""Days whose names are remembered: a call that ends today may have begun yesterday."""
+
+
+@define(eq=False)
+class InventedNames:
+    """Models that no upstream lists, by day and client: names that a client may invent, each for a row of its own."""
+
+    _days: dict[str, defaultdict[str, set[str]]] = field(init=False, factory=dict, repr=False)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    """Threads share it, each with an event loop of its own."""
+
+    def counted(self, day: str, principal: str, model: str) -> str:
+        """*model*, or `OTHER` where the client has named too many on that day."""
+        with self._guard:
+            known = self._of(day)[principal]
+            if len(known) < USAGE_MODELS:
+                known.add(model)
+            return model if model in known else OTHER
+
+    def _of(self, day: str) -> defaultdict[str, set[str]]:
+        if day not in self._days:
+            self._days[day] = defaultdict(set)
+            for old in sorted(self._days)[:-_DAYS]:
+                if old != day:
+                    del self._days[old]
+        return self._days[day]
+
+
 @define
 class UsageObserver(Observer):
     """Adds the usage of calls to a ledger: of those for which an upstream was asked."""
@@ -32,12 +67,16 @@ class UsageObserver(Observer):
     _zone: ZoneInfo
     """Where days begin."""
 
+    _invented: InventedNames = field(init=False, factory=InventedNames, repr=False)
+
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """Add the call's usage, by the day on which it began."""
         if end.plan is None:
             return
         day = datetime.fromtimestamp(call.time, UTC).astimezone(self._zone).date().isoformat()
-        key = UsageKey(day, call.principal, end.plan.upstream, end.plan.model[:_LONGEST_MODEL])
+        model = end.plan.model[:_LONGEST_MODEL]
+        model = model if end.plan.listed else self._invented.counted(day, call.principal, model)
+        key = UsageKey(day, call.principal, end.plan.upstream, model)
         self._writer.add(UsageRow(key, {name: amount for name, amount in _amounts(end) if amount}))
 
 

@@ -7,6 +7,7 @@ serves for months shall not hold the code of the others.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from kiro_asgi._version import __version__
 from kiro_asgi.cli.terminal import discard_output, print_error, printer_on
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.observers.logs import LineFormatter
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -53,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = getattr(arguments, "config", None)  # an option of most commands, see `serve.add_config`
     environ = {**os.environ, CONFIG_VARIABLE: config} if config else os.environ
     status = 1
+    if logging.lastResort is not None:  # takes warnings where a command configures no logging, as all but serve do
+        logging.lastResort.setFormatter(LineFormatter())
     try:
         return int(_module(command).run(arguments, environ))
     except* ConfigError as group:  # task groups wrap what leaves them

@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the report."""
     report = examine(environ)
     if arguments.json:
-        print(json.dumps({"ok": not report.problems, **asdict(report)}, indent=2))
+        found = {"ok": not report.problems, **asdict(report)}
+        printer_on(sys.stdout, environ).json(json.dumps(found, indent=2))
     else:
         for problem in report.problems:
             print_problem(printer_on(sys.stderr, environ), "problem: ", problem)

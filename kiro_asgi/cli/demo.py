@@ -336,6 +336,11 @@ class NullPrinter:
     def line(self, *parts: Part, hang: int = 0) -> None:
         """Print nothing."""
 
+    def text(self, text: str) -> None:
+        """Print nothing."""
+
+    json = text
+
 
 @define
 class Dialogue:

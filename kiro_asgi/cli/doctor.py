@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     )
     good = all(finding.verdict is not Verdict.FAIL for finding in found)
     if arguments.json:
-        print(json.dumps({"ok": good, "version": __version__, "findings": list(map(_row, found))}, indent=2))
+        output.json(json.dumps({"ok": good, "version": __version__, "findings": list(map(_row, found))}, indent=2))
     else:
         _summarise(output, found)
     return 0 if good else 1

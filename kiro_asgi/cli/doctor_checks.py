@@ -322,7 +322,7 @@ def clock(headers: Iterable[tuple[bytes, bytes]], now: float) -> Finding:
     dates = [value.decode("latin-1") for name, value in headers if name.lower() == b"date"]
     try:
         ahead = now - parsedate_to_datetime(dates[0]).timestamp()
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         return Finding("clock", Verdict.OK, "not compared; the service's answer has no date")
     if abs(ahead) <= SKEW:
         return Finding("clock", Verdict.OK, "the service's clock and ours agree")

@@ -47,10 +47,11 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         raise  # a fault of the settings, not of the request
     except KiroAsgiError as error:
         report = {"ok": False, "error": error.message, "code": error.code, "param": error.param}
+    output = printer_on(sys.stdout, environ)
     if arguments.json:
-        print(json.dumps(report, indent=2, ensure_ascii=False))
+        output.json(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        _print(printer_on(sys.stdout, environ), report)
+        _print(output, report)
     return 0 if report["ok"] else 1
 
 
@@ -78,7 +79,8 @@ def _print(output: Printer, report: Mapping[str, Any]) -> None:
     for wire, name in report["tool_names"].items():
         output.line(f"tool {name} is called {wire}")
     output.line(("sizes: ", Tone.NAME), ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))
-    print("\n" + json.dumps(report["payload"], indent=2, ensure_ascii=False))
+    output.line()
+    output.json(json.dumps(report["payload"], indent=2, ensure_ascii=False))
 
 
 def _print_reason(output: Printer, reason: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.inspector.replays import answer_of, as_value, attempts_of
 from kiro_asgi.replay import Difference, Replay, Step, derive, read_setting
 from kiro_asgi.tapes import load_tape
+from kiro_asgi.visible import visible_lines
 from kiro_asgi.wire.json import JsonError, loads
 
 _LANES: Final[Mapping[str, str]] = MappingProxyType({"read": "service", "send": "client"})
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     played = derive(load_tape(arguments.tape), **options)
     if arguments.stage:
         for line in _lines(played, arguments.stage.lower()):
-            print(line)
+            printer.line(line)
     other = None if arguments.diff is None else derive(load_tape(arguments.diff), **options)
     difference = played.difference if other is None else Difference.between(other.sent, played.sent)
     _print_result(printer, played, difference)
@@ -120,13 +121,6 @@ _LABEL: Final = 120
 _VALUE: Final = 20_000
 """Characters of a value that are shown."""
 
-_UNSEEN: Final = MappingProxyType(
-    {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, 0xFEFF)}
-    | {code: f"\\u{code:04x}" for code in (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))}
-    | {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
-)
-"""Characters that cannot be seen, or make a text look like another."""
-
 _STYLE: Final = """
 :root{color-scheme:light dark;font:15px/1.45 system-ui,sans-serif}
 body{margin:1rem auto;max-width:75rem;padding:0 1rem}
@@ -159,7 +153,7 @@ def _tag(name: str, *inner: object, **attributes: object) -> _Markup:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, _Markup) else escape(str(value).translate(_UNSEEN))
+    return value if isinstance(value, _Markup) else escape("\t".join(map(visible_lines, str(value).split("\t"))))
 
 
 def _page_of(replay: Replay, difference: Difference | None) -> str:

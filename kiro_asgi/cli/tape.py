@@ -15,6 +15,7 @@ from typing import Final
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.replay import derive
+from kiro_asgi.replay.run import settings_on
 from kiro_asgi.replay.trimming import replayed, trim
 from kiro_asgi.tapes import Tape, TapeError, load_tape
 from kiro_asgi.tapes.exports import as_curl, as_har
@@ -50,6 +51,7 @@ def _problems(tape: Tape) -> Iterator[str]:
         written = line.write()
         if cover_shapes(written) != written or cover_shapes(line.data) != line.data:
             yield f"line {number} ({line.kind}) holds what looks like a secret"
+    yield from (f"it names {path}, which a replay does not take" for path in settings_on(tape).left_out)
     try:
         difference = derive(tape).difference
     except TapeError as error:
@@ -61,22 +63,22 @@ def _problems(tape: Tape) -> Iterator[str]:
 
 def _mask(tape: Tape, printer: Printer) -> int:
     masked = protected(tape, Protection(Redactor.of(()), is_masking=True))
-    sys.stdout.write(replayed(masked).write().decode())
+    printer.json(replayed(masked).write().decode().removesuffix("\n"))
     return 0
 
 
 def _trim(tape: Tape, printer: Printer) -> int:
-    sys.stdout.write(trim(tape).write().decode())
+    printer.json(trim(tape).write().decode().removesuffix("\n"))
     return 0
 
 
 def _curl(tape: Tape, printer: Printer) -> int:
-    print(as_curl(tape))
+    printer.text(as_curl(tape))
     return 0
 
 
 def _har(tape: Tape, printer: Printer) -> int:
-    print(json.dumps(as_har(tape), indent=1))
+    printer.json(json.dumps(as_har(tape), indent=1))
     return 0
 
 

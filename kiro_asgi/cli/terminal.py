@@ -1,7 +1,8 @@
 """Printer of the commands: lines, problems and progress; in colour and wrapped on a terminal, plain anywhere else.
 
-The only module that knows rich, which is an extra.  The words are the same in every case; `NO_COLOR
-<https://no-color.org>`_ and ``TERM=dumb`` are obeyed.
+The only module that knows rich, which is an extra, and the only one that prints.  The words are the same in every case;
+`NO_COLOR <https://no-color.org>`_ and ``TERM=dumb`` are obeyed.  Whoever has written them, no character reaches the
+terminal that cannot be seen: see `kiro_asgi.visible`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from attrs import define, field, frozen
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import families, leaves
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,6 +53,14 @@ class Printer(Protocol):
         """Print *parts* as one line; where it is wrapped, further rows are indented by *hang* columns."""
         ...
 
+    def text(self, text: str) -> None:
+        """Print lines as they are, never wrapped."""
+        ...
+
+    def json(self, text: str) -> None:
+        """Print JSON, whose value stays what it is."""
+        ...
+
 
 @frozen
 class PlainPrinter:
@@ -61,11 +71,19 @@ class PlainPrinter:
     def line(self, *parts: Part, hang: int = 0) -> None:
         """Print it at once: the reader of a pipe may wait for it."""
         text = "".join(part if isinstance(part, str) else part[0] for part in parts)
-        print(text.rstrip(), file=self._stream, flush=True)
+        print(visible(text.rstrip()), file=self._stream, flush=True)
+
+    def text(self, text: str) -> None:
+        """Print it at once, likewise."""
+        print(visible_lines(text), file=self._stream, flush=True)
+
+    def json(self, text: str) -> None:
+        """Print it at once, likewise."""
+        print(visible_json(text), file=self._stream, flush=True)
 
 
 @frozen
-class RichPrinter:
+class RichPrinter(PlainPrinter):
     """Colours, and lines that end at words; a word that is longer than a line, e.g. an address, stays whole."""
 
     _console: Console
@@ -74,7 +92,8 @@ class RichPrinter:
         """Print it in as many rows as it needs."""
         from rich.text import Text
 
-        text = Text.assemble(*(part if isinstance(part, str) else (part[0], part[1].value) for part in parts))
+        pairs = ((part, "") if isinstance(part, str) else (part[0], part[1].value) for part in parts)
+        text = Text.assemble(*((visible(words), style) for words, style in pairs))
         text.rstrip()
         width = self._console.width
         hang = min(hang, width // 3)
@@ -92,7 +111,7 @@ def printer_on(stream: TextIO, environ: Mapping[str, str]) -> Printer:
         from rich.console import Console
     except ImportError:
         return PlainPrinter(stream)
-    return RichPrinter(Console(file=stream, highlight=False, markup=False, emoji=False))
+    return RichPrinter(stream, Console(file=stream, highlight=False, markup=False, emoji=False))
 
 
 def discard_output() -> None:
@@ -172,7 +191,7 @@ class Spinner:
         """Show the activity."""
         if self.animated:
             self._turn += 1
-            self._write(f"{CLEAR}{self._frames[self._turn % len(self._frames)]} {words}")
+            self._write(f"{CLEAR}{self._frames[self._turn % len(self._frames)]} {visible(words)}")
 
     def clear(self) -> None:
         """Make room for what is printed next."""
@@ -229,7 +248,7 @@ class Countdown:
             self._spinner.show(words)
         elif minutes != self._minutes:
             self._minutes = minutes
-            print(words, file=self._stream, flush=True)
+            PlainPrinter(self._stream).line(words)
 
     def end(self) -> None:
         """Make room for what is printed next."""

@@ -16,15 +16,14 @@ from zoneinfo import ZoneInfo
 from kiro_asgi.asgi.usage import new_ledger
 from kiro_asgi.cli.lasting import as_served, state_file, state_folder
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Tone, printer_on
+from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
-from kiro_asgi.quota.ledger import AMOUNTS, PARTS, Total, as_csv, totals
+from kiro_asgi.quota.ledger import AMOUNTS, KEPT_DAYS, PARTS, Total, as_csv, read_day, totals
+from kiro_asgi.visible import visible
 
 _DAYS: Final = 30
-_MOST_DAYS: Final = 400
-"""Days that ledgers keep."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +48,9 @@ def _parts(text: str) -> tuple[str, ...]:
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a day such as 2026-11-01, not {text[:40]!r}") from None
+        return read_day(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -59,14 +58,15 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     settings = Settings.from_env(environ)
     settings = _with_ledger(settings, environ)
     last = arguments.until or datetime.now(ZoneInfo(settings.quotas.timezone)).date()
-    first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=_MOST_DAYS - 1))
+    first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=KEPT_DAYS - 1))
     lines = totals(_rows(settings, first, last), arguments.by)
+    printer = printer_on(sys.stdout, environ)
     if arguments.json:
-        print(json.dumps([line.named(arguments.by) for line in lines], indent=2))
+        printer.json(json.dumps([line.named(arguments.by) for line in lines], indent=2))
     elif arguments.csv:
-        print(as_csv(lines, arguments.by), end="")
+        printer.text(as_csv(lines, arguments.by).removesuffix("\n"))
     else:
-        _print(arguments.by, lines, environ)
+        _print(arguments.by, lines, printer)
     return 0
 
 
@@ -99,12 +99,12 @@ def _rows(settings: Settings, first: date, last: date) -> Iterable[UsageRow]:
         ledger.close()
 
 
-def _print(parts: Sequence[str], lines: Sequence[Total], environ: Mapping[str, str]) -> None:
+def _print(parts: Sequence[str], lines: Sequence[Total], printer: Printer) -> None:
     """Print a table, without columns that are empty."""
     names = [name for name in AMOUNTS if any(line.amounts.get(name) for line in lines)]
-    table = [[*parts, *names], *([*line.group, *map(str, line.values(names))] for line in lines)]
+    groups = ((*map(visible, line.group), *map(str, line.values(names))) for line in lines)
+    table = [(*parts, *names), *groups]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    printer = printer_on(sys.stdout, environ)
     for number, row in enumerate(table):
         texts = (f"{text:<{width}}  " for text, width in zip(row, widths, strict=True))
         printer.line(("".join(texts), Tone.NAME if number == 0 else Tone.TEXT))

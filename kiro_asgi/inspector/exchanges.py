@@ -241,11 +241,11 @@ class Exchanges:
         """Settings that a run may change: switches, numbers and choices; no addresses, paths or names."""
         values = values_of(self._settings)
         known = leaves(type(self._settings), members_of(type(self._settings), values))
-        found = ((path, leaf) for path, leaf in known.items() if path in values and is_replayed(path))
+        found = ((path, leaf) for path, leaf in known.items() if path in values and is_replayed(leaf))
         return [
             {"path": path, "value": values[path], "rule": _rule(leaf.declared.rule)}
             for path, leaf in found
-            if not leaf.secret and (leaf.type in (bool, int, float) or isinstance(leaf.declared.rule, Choices))
+            if leaf.type in (bool, int, float) or isinstance(leaf.declared.rule, Choices)
         ]
 
     def _replay(self, call: RecordedCall, run: Run) -> Replay:

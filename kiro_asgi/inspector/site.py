@@ -6,6 +6,7 @@ lets a page of another origin read any of it.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from kiro_asgi.inspector.exchanges import Exchanges, Run, Unseen
 from kiro_asgi.inspector.rows import Price, detail, read_prices, row
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
-from kiro_asgi.quota.ledger import PARTS, as_csv, totals
+from kiro_asgi.quota.ledger import KEPT_DAYS, PARTS, as_csv, read_day, totals
 from kiro_asgi.tapes import TapeError
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.folder import name_of
@@ -143,8 +144,10 @@ _REFUSED: Final = 0.5
 """Seconds that the answer to a wrong secret takes."""
 
 _DAYS: Final = 30
-_MOST_DAYS: Final = 400
-"""Days of usage: usually, and that ledgers keep."""
+"""Days of usage that are shown where a viewer names none."""
+
+_CHANGE: Final = re.compile("[0-9]{1,15}")
+"""The number of a change, as an event's id has it."""
 
 _MOST_TOTALS: Final = 5000
 """Sums in one answer for the page; the table for spreadsheets has all."""
@@ -380,9 +383,9 @@ class Inspector:
         if not PARTS.keys() >= {*parts} or len({*parts}) < len(parts):
             raise _Refused(400, f"by must be some of {', '.join(PARTS)}, with commas between them")
         today = datetime.fromtimestamp(self._wall(), ZoneInfo(self._sources.timezone)).date()
-        last = _day(query.get("last"), today)
-        first = _day(query.get("first"), last - timedelta(days=_DAYS - 1))
-        first = max(first, last - timedelta(days=_MOST_DAYS - 1))
+        last = _day(query, "last", today)
+        first = _day(query, "first", last - timedelta(days=_DAYS - 1))
+        first = max(first, last - timedelta(days=KEPT_DAYS - 1))
         return first.isoformat(), last.isoformat(), parts
 
     async def _follow(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -391,7 +394,7 @@ class Inspector:
             raise _Refused(503, "the gateway is being stopped", ((b"retry-after", b"2"),))
         with self._viewing():
             run, _, number = b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1").partition("-")
-            after = int(number) if run == self._numbering and number.isascii() and number.isdigit() else None
+            after = int(number) if run == self._numbering and _CHANGE.fullmatch(number) else None
             headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
             await send(response_start(200, (*headers, *_PRIVATE, *_PAGE_HEADERS)))
             async with anyio.create_task_group() as group:
@@ -569,11 +572,11 @@ def _query(scope: Scope) -> Mapping[str, str]:
         raise _Refused(400, error.message) from error
 
 
-def _day(text: str | None, otherwise: date) -> date:
+def _day(query: Mapping[str, str], name: str, otherwise: date) -> date:
     try:
-        return otherwise if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise _Refused(400, "first and last must be days such as 2026-11-01") from None
+        return read_day(query[name]) if name in query else otherwise
+    except ValueError as error:
+        raise _Refused(400, f"{name}: {error}") from None
 
 
 def _cookie(value: str) -> tuple[bytes, bytes]:

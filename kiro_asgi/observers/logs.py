@@ -19,6 +19,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Usage
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer
 from kiro_asgi.stages.usage import provenance
+from kiro_asgi.visible import visible
 
 _log = getLogger("kiro_asgi.access")
 
@@ -142,6 +143,22 @@ def _fields(call: CallFacts, end: EndFacts, rests: Iterable[Rest]) -> Iterator[t
 
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 1)
+
+
+class LineFormatter(Formatter):
+    """Formats records as lines of text for people; a line of a traceback is indented, so that none looks like a record.
+
+    No character reaches the log that cannot be seen: see `kiro_asgi.visible`.
+    """
+
+    def formatMessage(self, record: LogRecord) -> str:  # noqa: N802 - the name that logging calls
+        """The line of a record without its traceback."""
+        return visible(super().formatMessage(record))
+
+    def format(self, record: LogRecord) -> str:
+        """All lines of a record."""
+        line, *traceback = super().format(record).split("\n")
+        return "\n".join([line, *(f"    {visible(it)}" for it in traceback)])
 
 
 class JsonFormatter(Formatter):

@@ -7,6 +7,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from io import StringIO
 from logging import getLogger
 from time import monotonic, sleep
@@ -18,6 +19,7 @@ from attrs import define, field, frozen
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.state.pending import WriterThread
+from kiro_asgi.visible import visible
 
 _log = getLogger("kiro_asgi")
 
@@ -173,13 +175,33 @@ PARTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Names by which rows can be grouped, to attributes of their keys."""
 
+KEPT_DAYS: Final = 400
+"""Days that ledgers keep."""
+
+_FIRST_DAY, _LAST_DAY = date(2000, 1, 1), date(9998, 12, 31)
+"""The days for which there may be usage: a day, and `KEPT_DAYS` before and after it, can be computed with."""
+
+
+def read_day(text: str) -> date:
+    """The day that *text* is.
+
+    Raises:
+        ValueError: It is none, or no usage can be of it; the message says what to write.
+    """
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = date.min
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        raise ValueError(f"must be a day such as 2026-11-01, from {_FIRST_DAY} to {_LAST_DAY}, not {text[:40]!r}")
+    return day
+
+
 _ROUND: Final = 6
 """Decimal places of a sum: further ones are rounding errors."""
 
 _FORMULA: Final = re.compile(r"\s*[=+\-@]")
 """Beginning of a text that spreadsheets calculate; a model's name may be anything that a client wrote."""
-
-_CONTROLS: Final = dict.fromkeys((*range(32), 127), " ")
 
 
 @frozen
@@ -216,7 +238,7 @@ def as_csv(found: Iterable[Total], parts: Sequence[str]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*parts, *AMOUNTS])
     for total in found:
-        names = (name.translate(_CONTROLS) for name in total.group)
+        names = map(visible, total.group)
         shown = (f"'{name}" if _FORMULA.match(name) else name for name in names)
         writer.writerow([*shown, *total.values(AMOUNTS)])
     return text.getvalue()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 from operator import eq
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -20,7 +21,9 @@ from kiro_asgi.asgi.app import App
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
+from kiro_asgi.asgi.taping import ReplayedSettings
 from kiro_asgi.config import Settings
+from kiro_asgi.limits import TAPE_SETTINGS, TAPE_TURNS
 from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
@@ -43,6 +46,7 @@ class _Selector(selectors.DefaultSelector):
         self.now = 0.0
         self._speed = speed
         self._idle_since: float | None = None
+        self._turns = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
         events = super().select(0)
@@ -58,6 +62,10 @@ class _Selector(selectors.DefaultSelector):
             events = super().select(timeout / self._speed)
         self.now += timeout
         self._idle_since = None
+        self._turns += 1
+        if self._turns > TAPE_TURNS:
+            self._turns = 0  # what is under way is cancelled, and may wait once more
+            raise TapeError(f"the replay waits more than {TAPE_TURNS} times", code="replay.turns")
         return list(events)
 
 
@@ -92,7 +100,7 @@ _SHOWN: Final = 60
 _PROOF: Final = re.compile(rb"\b(k[a-z]{2}\d\.)[A-Za-z0-9_-]{43}")
 """32 bytes in base64 at the beginning of what the gateway has sealed for a client, after the seal's version."""
 
-_FIXED: Final[tuple[tuple[str, Any], ...]] = (("client.api_keys", [_KEY]), ("raise_unexpected", True))
+_FIXED: Final[Mapping[str, Any]] = MappingProxyType({"client.api_keys": [_KEY], "raise_unexpected": True})
 
 
 @frozen
@@ -237,7 +245,7 @@ def read_setting(text: str) -> Any:
     """The value that *text* is in TOML, or itself: a text needs no quotes here."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # of a number with thousands of digits, and of brackets without end
         return text
 
 
@@ -252,27 +260,60 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
     Raises:
         ConfigError: They cannot work.
     """
+    wanted = ReplayedSettings.of(changed)
+    if wanted.left_out:
+        raise TapeError(f"{wanted.left_out[0]}: a replay does not take this setting", code="replay.setting")
+    settings = Settings.from_mapping(_nested({**settings_on(tape).taken, **wanted.taken, **_FIXED}))
+    known = tape.head.members.get("upstreams")
+    listed = filter(lambda name: isinstance(name, str), known if isinstance(known, list | tuple) else ())
+    used = {*listed, *(line.text("upstream") for line in tape.of("plan"))}
+    return evolve(settings, **dict(_with_placeholder_keys(settings, used)))
+
+
+def settings_on(tape: Tape) -> ReplayedSettings:
+    """The settings that the tape names: data from whoever has made it.
+
+    Raises:
+        TapeError: There are too many, or their names are too long.
+    """
     recorded = tape.head.members.get("settings")
+    named = recorded if isinstance(recorded, Mapping) else {}
+    if len(named) > TAPE_SETTINGS or any(len(path) > _PATH for path in named):
+        raise TapeError(
+            f"the tape names more than {TAPE_SETTINGS} settings, or one with more than {_PATH} characters",
+            code="tape.settings",
+        )
+    return ReplayedSettings.of(named)
+
+
+_PATH: Final = 200
+"""Characters of the path of a setting on a tape."""
+
+
+def _nested(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """*values* by path as tables."""
     nested: dict[str, Any] = {}
-    for path, value in (*(recorded if isinstance(recorded, dict) else {}).items(), *changed.items(), *_FIXED):
+    for path, value in values.items():
         *tables, name = path.split(".")
         table = nested
         for each in tables:
             table = table.setdefault(each, {})
+            if not isinstance(table, dict):
+                raise TapeError(f"{path}: {each} is no table", code="tape.settings")
         table[name] = value
-    settings = Settings.from_mapping(nested)
-    known = tape.head.members.get("upstreams")
-    names = {*(known if isinstance(known, list | tuple) else ()), *(line.text("upstream") for line in tape.of("plan"))}
-    return evolve(settings, **dict(_with_placeholder_keys(settings, names)))
+    return nested
 
 
-def _with_placeholder_keys(settings: Settings, asked: set[Any]) -> Iterator[tuple[str, Any]]:
-    """The upstreams that were configured, or used, each with a placeholder for its key."""
+def _with_placeholder_keys(settings: Settings, asked: set[str]) -> Iterator[tuple[str, Any]]:
+    """The upstreams that are configured, or were used, each with a placeholder for its key.
+
+    With a key, none looks for credentials in files, variables or the network.
+    """
     for name, _ in manifests_in(type(settings)):
         value = getattr(settings, name)
         if isinstance(value, Mapping):
-            yield name, {each: one.keyed(_KEY) if each in asked else one for each, one in value.items()}
-        elif name in asked:
+            yield name, {each: one.keyed(_KEY) for each, one in value.items()}
+        elif name in asked or value.configured:
             yield name, value.keyed(_KEY)
 
 

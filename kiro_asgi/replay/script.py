@@ -7,6 +7,7 @@ tools.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
@@ -45,6 +46,9 @@ Rechunk = Callable[[Sequence[tuple[float, bytes]]], Iterator[tuple[float, bytes]
 """Cuts reads, each with its time, in another way; a new piece has the time of the read that completed it."""
 
 
+_SIZE: Final = re.compile("[1-9][0-9]{0,8}")
+
+
 def read_rechunk(text: str) -> Rechunk:
     """Read ``recorded``, a number of bytes, or ``random:SEED``.
 
@@ -54,14 +58,14 @@ def read_rechunk(text: str) -> Rechunk:
     word, _, seed = text.partition(":")
     if text == "recorded":
         return iter
-    if text.isdecimal() and int(text) > 0:
+    if _SIZE.fullmatch(text):
         size = int(text)
         return lambda reads: _recut(reads, lambda: size)
     if word == "random":
         draw = Random(seed)
         return lambda reads: _recut(reads, lambda: draw.choice((1, 2, 3, 7, 64, 1000)))
     raise TapeError(
-        f"--rechunk must be recorded, a number of bytes, or random:SEED, not {text!r}", code="replay.rechunk"
+        f"--rechunk must be recorded, a number of bytes, or random:SEED, not {text[:60]!r}", code="replay.rechunk"
     )
 
 

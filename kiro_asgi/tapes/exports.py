@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from kiro_asgi._version import __version__
 from kiro_asgi.tapes.format import Line, Tape
+from kiro_asgi.visible import visible, visible_lines
 
 _ORIGIN: Final = "http://127.0.0.1:8000"
 
@@ -28,14 +29,26 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
     request = tape.request
     path, root = request.text("path"), request.text("root")
     target = quote(path if path.startswith(f"{root}/") else root + path, safe="/:@!$&'()*+,;=")
-    url = origin + target + (f"?{query}" if (query := request.text("query")) else "")
+    url = origin + target + (f"?{_escaped(query)}" if (query := request.text("query")) else "")
     words = ["curl", "--no-buffer", "--globoff", "--path-as-is", "--request", request.text("method"), url]
     for name, value in _shown(request):
         words += ["--header", f"{name}: {value}" if value else f"{name};"]
-    command = f"{shlex.join(words)} --header {_KEY}"
+    command = f"{' '.join(map(_word, words))} --header {_KEY}"
     if not request.data:
         return command
     return f"{_printed(request.data)} | {command} --data-binary @-"
+
+
+def _escaped(query: str) -> str:
+    """*query* with percent-encoded bytes in place of what no URL has."""
+    return quote(query.encode("latin-1", "replace"), safe="%/:@!$&'()*+,;=?-._~")
+
+
+def _word(text: str) -> str:
+    """One word of the command; control characters, which a terminal obeys when they are pasted, as octal numbers."""
+    if visible(text) == text:
+        return shlex.quote(text)
+    return f'"$(printf {_octal(text.encode("utf-8", "surrogateescape"))})"'
 
 
 def _printed(body: bytes) -> str:
@@ -47,9 +60,14 @@ def _printed(body: bytes) -> str:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:
-        return "printf '" + "".join(f"\\{byte:03o}" for byte in body) + "'"
+    if visible_lines(text) != text:
+        return f"printf {_octal(body)}"
     return f"printf %s {shlex.quote(text)}"
+
+
+def _octal(data: bytes) -> str:
+    """An argument of ``printf`` for *data*, in plain ASCII."""
+    return "'" + "".join(f"\\{byte:03o}" for byte in data) + "'"
 
 
 def _shown(line: Line) -> Iterator[tuple[str, str]]:

@@ -24,25 +24,49 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     end             outcome, status, error, code
 
 Unknown kinds and members are ignored; a tape of a later version is refused.
+
+A tape may come from anyone.  What is read is bounded: bytes, lines, depth and values of a line, and every number; a
+message names the line.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.limits import TAPE_BYTES
+from kiro_asgi.limits import LARGEST_COUNT, TAPE_BYTES, TAPE_LINES, TAPE_SECONDS
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 VERSION: Final = 1
 
 BYTES: Final = frozenset({"client.request", "file", "stored", "up.request", "up.bytes", "tool", "client.bytes"})
 """Kinds of lines that hold bytes."""
+
+_LAST_DATE: Final = 250_000_000_000
+"""Seconds since the epoch of a date in the year 9892: with `TAPE_SECONDS` more it can still be written."""
+
+_RANGES: Final[Mapping[tuple[str, str], tuple[float, float]]] = MappingProxyType(
+    {
+        ("tape", "at"): (0, _LAST_DATE),
+        ("clock", "value"): (0, _LAST_DATE),
+        ("draw", "value"): (0, 1),
+        ("factor", "value"): (0, 1_000_000),
+        ("plan", "output_factor"): (0, 1_000_000),
+        ("up.head", "status"): (0, 999),
+        ("client.head", "status"): (0, 999),
+    }
+)
+"""Lowest and highest value of a number, by kind of line and member."""
+
+_ANY: Final = (-LARGEST_COUNT, LARGEST_COUNT)
+"""The same for every other number: what can be computed with, and written, without error."""
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -101,7 +125,7 @@ class Line:
         """The line that *written* is.
 
         Raises:
-            TapeError: It is no object with a kind and a time.
+            TapeError: It is no object with a kind and a time, or has a number that no recorder writes.
         """
         try:
             members = loads(written)
@@ -110,8 +134,35 @@ class Line:
         kind, t = (members.pop("k", None), members.pop("t", None)) if isinstance(members, dict) else (None, None)
         if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, int | float):
             raise TapeError("a line has no kind (k) or no time (t)", code="tape.line")
+        _check_number("t", t, (0, TAPE_SECONDS))
+        for name, value in members.items():
+            _check_number(name, value, _RANGES.get((kind, name), _ANY))
+        _check_token(members, _TOKENS.get(kind, ""))
         data = _bytes(kind, members) if kind in BYTES else b""
         return cls(kind, float(t), members, data)
+
+
+def _check_number(name: str, value: object, bounds: tuple[float, float]) -> None:
+    if isinstance(value, int | float) and not bounds[0] <= value <= bounds[1]:
+        lowest, highest = bounds
+        raise TapeError(f"{name[:_NAME]} must be from {lowest:.15g} to {highest:.15g}", code="tape.number")
+
+
+_TOKENS: Final[Mapping[str, str]] = MappingProxyType({"tape": "id", "token": "value"})
+"""Members that are ids, by kind of line."""
+
+_TOKEN: Final = re.compile("[!-~]{0,200}")
+
+
+def _check_token(members: Mapping[str, Any], name: str) -> None:
+    """Ids go into headers of the answer, so they are plain ASCII."""
+    value = members.get(name, "")
+    if isinstance(value, str) and not _TOKEN.fullmatch(value):
+        raise TapeError(f"{name} must be at most 200 printable ASCII characters without spaces", code="tape.token")
+
+
+_NAME: Final = 60
+"""Characters of a member's name in a message."""
 
 
 def _raw(text: object) -> bytes:
@@ -246,18 +297,28 @@ def read_tape(chunks: Iterable[bytes]) -> Tape:
         chunks: The file, in pieces of any size.
 
     Raises:
-        TapeError: It is no tape, larger than `kiro_asgi.limits.TAPE_BYTES`, or of a later version.
+        TapeError: It is no tape, of a later version, or exceeds one of the limits of tapes in `kiro_asgi.limits`.
     """
     lines: list[Line] = []
-    for written in _split(chunks):
+    for number, written in enumerate(_split(chunks), 1):
         if written.strip():
-            line = Line.read(written)
-            if not lines:
-                _check_head(line)
-            lines.append(line)
+            lines.append(_numbered(number, written, is_first=not lines))
+        if number > TAPE_LINES:
+            raise TapeError(f"the tape has more than {TAPE_LINES} lines", code="tape.size")
     if not lines:
         raise TapeError("the file is empty", code="tape.empty")
     return Tape(tuple(lines))
+
+
+def _numbered(number: int, written: bytes, *, is_first: bool) -> Line:
+    """Read one line; its *number* stands in the message where that fails."""
+    try:
+        line = Line.read(written)
+        if is_first:
+            _check_head(line)
+    except TapeError as error:
+        raise TapeError(f"line {number}: {error.message}", code=error.code) from error
+    return line
 
 
 def _check_head(line: Line) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from tests.attack import values  # noqa: F401 - it adds rows
 from tests.attack.client import Client
 from tests.attack.connections import ROWS
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services

@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any, Final
@@ -345,6 +346,8 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
                 await _echo_secret(request, writer)
             elif request.path.endswith("/models"):
                 await _send(writer, 404, b'{"error": {"message": "no list"}}')
+            elif request.name == "quotes":
+                await _send(writer, 400, json.dumps({"error": {"message": _quoted(request)}}).encode())
             elif request.name in RAW:
                 async for data in RAW[request.name](writer):
                     writer.write(data)
@@ -376,6 +379,14 @@ async def _echo_secret(request: _Request, writer: asyncio.StreamWriter) -> None:
     key = request.headers.get("authorization", "").split()[-1]
     quoted = {"message": f"The key {key} ({key[::-1]}) is unknown.", "error": key}
     await _send(writer, 401, json.dumps(quoted).encode())
+
+
+def _quoted(request: _Request) -> str:
+    """The request's key, in forms that a service may make of it."""
+    key = request.headers.get("authorization", "").split()[-1]
+    data = key.encode()
+    escaped = "".join(f"%{byte:02X}" if not chr(byte).isalnum() else chr(byte) for byte in b"<" + data + b">")
+    return f"No: {key}, {key[::-1]}, {key.upper()}, {data.hex()}, {b64encode(data).decode()}, {escaped}, {key[3:23]}"
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, body: bytes) -> None:

@@ -311,6 +311,8 @@ class ResponsesOperations(ConversationOperations):
     async def retrieve(self, call: Call, argument: str) -> None:
         """Send a response again, as it stands; or the events of one that was made in the background."""
         query = _query(call.scope)
+        if query.get("stream", "false") not in ("true", "false"):
+            raise invalid("stream", "expected true or false")
         if query.get("stream") == "true":
             after = query.get("starting_after", "-1")
             if not re.fullmatch("-1|[0-9]{1,15}", after):

@@ -121,29 +121,30 @@ class TextScreen:
 class JsonScreen:
     """One JSON object a line; ``event`` is ``code``, ``done`` or ``failed``."""
 
+    _output: Printer
+
     def code(self, code: DeviceCode) -> None:
         """``address``, ``user_code``, ``expires_in`` (seconds)."""
-        _print_event("code", address=code.address, user_code=code.user_code, expires_in=code.lifetime)
+        self._print("code", address=code.address, user_code=code.user_code, expires_in=code.lifetime)
 
     def waiting(self, left: float) -> None:
         """Print nothing."""
 
     def done(self, path: Path, endpoint: str) -> None:
         """``file``, ``settings`` (environment variable to value)."""
-        _print_event("done", file=str(path), settings=_settings(path, endpoint))
+        self._print("done", file=str(path), settings=_settings(path, endpoint))
 
     def failed(self, message: str, code: str) -> None:
         """``message``, ``code``."""
-        _print_event("failed", message=message, code=code)
+        self._print("failed", message=message, code=code)
+
+    def _print(self, event: str, **fields: Any) -> None:
+        self._output.json(json.dumps({"event": event, **fields}))
 
 
 def _settings(path: Path, endpoint: str) -> dict[str, str]:
     names = {"KIRO_ASGI__KIRO__CREDENTIALS_FILE": str(path), "KIRO_ASGI__KIRO__AUTH_ENDPOINT": endpoint}
     return {name: value for name, value in names.items() if value}
-
-
-def _print_event(event: str, **fields: Any) -> None:
-    print(json.dumps({"event": event, **fields}), flush=True)
 
 
 TICK: Final = 0.1
@@ -259,7 +260,11 @@ def run(
     arguments: argparse.Namespace, environ: Mapping[str, str], open_page: Callable[[str], object] = webbrowser.open
 ) -> int:
     """Sign in; 0 when the token is in its file."""
-    screen: SignInScreen = JsonScreen() if arguments.json else TextScreen.on(sys.stdout, sys.stderr, environ)
+    screen: SignInScreen = (
+        JsonScreen(printer_on(sys.stdout, environ))
+        if arguments.json
+        else TextScreen.on(sys.stdout, sys.stderr, environ)
+    )
     browser = None if arguments.no_browser or arguments.json or not _has_display(environ) else open_page
     try:
         settings = Settings.from_env(environ)
