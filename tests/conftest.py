@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-import importlib
 import logging
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
+from tests import certificates
 from tests.conformance.responses_schema import SERVED, sse_events
 
 settings.register_profile(
@@ -47,11 +45,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _certificates_read_once() -> Iterator[None]:
-    """Every transport makes a context for TLS, which takes 35 ms and is the same each time."""
-    libraries = [importlib.import_module(name) for name in ("httpcore", "httpcore2") if find_spec(name)]
     with pytest.MonkeyPatch.context() as patch:
-        for library in libraries:
-            patch.setattr(library, "default_ssl_context", functools.cache(library.default_ssl_context))
+        certificates.read_once(patch.setattr)
         yield
 
 
