@@ -6,7 +6,8 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from tests import certificates
 from tests.conformance.responses_schema import SERVED, sse_events
+from tests.unexpected import MARKER, Bugs, watched
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -35,6 +37,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()  # what is there now stays to the end, and need not be looked at again and again
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape half surrogates, which many tests have in their values: a process that is sent one ends the whole run."""
+    return _printable((yield))
+
+
+def _printable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_printable(name): _printable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_printable, value))
+    return value
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -96,6 +115,20 @@ def _responses_are_legal(_responses_judged: list[str]) -> Iterator[None]:
     _responses_judged.clear()
     yield
     assert not _responses_judged, "\n".join(_responses_judged[:10])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bugs() -> Iterator[Bugs]:
+    with watched() as bugs:
+        yield bugs
+        bugs.check(())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_unexpected(request: pytest.FixtureRequest, _bugs: Bugs) -> Iterator[None]:
+    """Fails a test in which a bug was logged, see `tests.unexpected`."""
+    yield
+    _bugs.check([words for marker in request.node.iter_markers(MARKER) for words in marker.args])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -45,6 +45,10 @@ Rechunk = Callable[[Sequence[tuple[float, bytes]]], Iterator[tuple[float, bytes]
 """Cuts reads, each with its time, in another way; a new piece has the time of the read that completed it."""
 
 
+_DIGITS: Final = 9
+"""Digits of a number of bytes; Python reads none with thousands."""
+
+
 def read_rechunk(text: str) -> Rechunk:
     """Read ``recorded``, a number of bytes, or ``random:SEED``.
 
@@ -54,7 +58,7 @@ def read_rechunk(text: str) -> Rechunk:
     word, _, seed = text.partition(":")
     if text == "recorded":
         return iter
-    if text.isdecimal() and int(text) > 0:
+    if text.isdecimal() and len(text) <= _DIGITS and int(text) > 0:
         size = int(text)
         return lambda reads: _recut(reads, lambda: size)
     if word == "random":

@@ -111,7 +111,14 @@ class Line:
         if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, int | float):
             raise TapeError("a line has no kind (k) or no time (t)", code="tape.line")
         data = _bytes(kind, members) if kind in BYTES else b""
-        return cls(kind, float(t), members, data)
+        return cls(kind, _seconds(t), members, data)
+
+
+def _seconds(t: float) -> float:
+    try:
+        return float(t)
+    except OverflowError:
+        raise TapeError("the time (t) of a line is too large", code="tape.line") from None
 
 
 def _raw(text: object) -> bytes:
