@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
-import importlib
 import logging
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +15,9 @@ from hypothesis import HealthCheck, settings
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
+from tests import certificates
 from tests.conformance.responses_schema import SERVED, sse_events
+from tests.unexpected import MARKER, Bugs, watched
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -39,6 +39,23 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape half surrogates, which many tests have in their values: a process that is sent one ends the whole run."""
+    return _printable((yield))
+
+
+def _printable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_printable(name): _printable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_printable, value))
+    return value
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The event loops that a test marked ``anyio`` runs on."""
@@ -47,11 +64,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _certificates_read_once() -> Iterator[None]:
-    """Every transport makes a context for TLS, which takes 35 ms and is the same each time."""
-    libraries = [importlib.import_module(name) for name in ("httpcore", "httpcore2") if find_spec(name)]
     with pytest.MonkeyPatch.context() as patch:
-        for library in libraries:
-            patch.setattr(library, "default_ssl_context", functools.cache(library.default_ssl_context))
+        certificates.read_once(patch.setattr)
         yield
 
 
@@ -101,6 +115,20 @@ def _responses_are_legal(_responses_judged: list[str]) -> Iterator[None]:
     _responses_judged.clear()
     yield
     assert not _responses_judged, "\n".join(_responses_judged[:10])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bugs() -> Iterator[Bugs]:
+    with watched() as bugs:
+        yield bugs
+        bugs.check(())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_unexpected(request: pytest.FixtureRequest, _bugs: Bugs) -> Iterator[None]:
+    """Fails a test in which a bug was logged, see `tests.unexpected`."""
+    yield
+    _bugs.check([words for marker in request.node.iter_markers(MARKER) for words in marker.args])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -139,7 +139,14 @@ class Line:
             _check_number(name, value, _RANGES.get((kind, name), _ANY))
         _check_token(members, _TOKENS.get(kind, ""))
         data = _bytes(kind, members) if kind in BYTES else b""
-        return cls(kind, float(t), members, data)
+        return cls(kind, _seconds(t), members, data)
+
+
+def _seconds(t: float) -> float:
+    try:
+        return float(t)
+    except OverflowError:
+        raise TapeError("the time (t) of a line is too large", code="tape.line") from None
 
 
 def _check_number(name: str, value: object, bounds: tuple[float, float]) -> None:

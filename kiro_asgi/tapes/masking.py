@@ -37,6 +37,9 @@ SHOWN_HEADERS: Final = re.compile(
 """Names of headers whose values are shown: a list of the harmless ones, since the names of secret ones are not all
 known."""
 
+_HIDDEN: Final = re.compile(rb"\(hidden, \d{1,20} bytes\)")
+"""What stands for a value that is not shown."""
+
 _SHAPES: Final = re.compile(
     rb"\b(?:sk|ksk|pk|rk|xai|gsk|hf|ghp|gho)[-_][A-Za-z0-9_-]{16,}+|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}+"
     rb"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"
@@ -209,6 +212,8 @@ def shown_headers(headers: Iterable[tuple[bytes, bytes]], cover: Callable[[bytes
 
 
 def _hidden(value: bytes) -> str:
+    if _HIDDEN.fullmatch(value):  # a tape that is masked has been recorded, so that the value was hidden then
+        return value.decode("latin-1")
     return f"(hidden, {len(value)} bytes)"
 
 

@@ -325,6 +325,7 @@ async def test_a_client_that_names_a_secret_does_not_put_it_into_the_access_line
     assert json.loads(_JSON.format(record))["model"] == "[redacted]"
 
 
+@pytest.mark.unexpected("RuntimeError")
 async def test_a_traceback_tells_no_secret(caplog, monkeypatch):
     """Nor does what is logged of an exception that nobody foresaw; the record goes out, without the secret."""
     async with answering(Says(b"")) as url:

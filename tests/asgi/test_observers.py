@@ -199,6 +199,7 @@ class Broken(Observer):
         raise LookupError("ended")
 
 
+@pytest.mark.unexpected("an observer failed")
 async def test_an_observer_that_fails_hurts_nobody(observed, sim, caplog):
     """The client gets its answer, the next observer hears of everything, and the log has one traceback."""
     recorder = Recorder()

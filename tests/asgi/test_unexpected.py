@@ -65,6 +65,7 @@ def tracebacks(caplog) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.unexpected("LookupError")
 @EACH_DIALECT
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
 async def test_before_the_commit_it_is_a_500(dialect, stream, breaking, caplog):
@@ -84,6 +85,7 @@ async def test_before_the_commit_it_is_a_500(dialect, stream, breaking, caplog):
     assert record.exc_info[0] is LookupError and record.request_id == request_id
 
 
+@pytest.mark.unexpected("LookupError")
 @EACH_DIALECT
 async def test_after_the_commit_it_is_told_in_the_stream(dialect, breaking, sim, caplog):
     """What has been sent stands; then comes an error of the API and the proper end of the body."""
@@ -110,6 +112,7 @@ async def test_after_the_commit_it_is_told_in_the_stream(dialect, breaking, sim,
     assert cut, "no answer broke after its commit"
 
 
+@pytest.mark.unexpected("LookupError")
 async def test_it_is_raised_to_the_host_that_wants_it(breaking, caplog):
     """With ``raise_unexpected``, or in a scope of Starlette's test client, the host gets the exception as well, after
     the answer."""
@@ -144,7 +147,14 @@ async def test_what_the_inner_application_raises_is_its_own(sim, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("error", [RuntimeError, anyio.EndOfStream, ConnectionResetError])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(RuntimeError, marks=pytest.mark.unexpected("RuntimeError")),
+        anyio.EndOfStream,
+        ConnectionResetError,
+    ],
+)
 async def test_a_receive_that_fails(error, gateway, caplog):
     """A broken connection is a client that left, anything else is a 500."""
     exchange = post(PATHS["openai"], b"")
@@ -158,6 +168,7 @@ async def test_a_receive_that_fails(error, gateway, caplog):
     assert bool(tracebacks(caplog)) is (error is RuntimeError)
 
 
+@pytest.mark.unexpected("ValueError: of the host")
 async def test_an_odd_send_is_asked_once(gateway, caplog):
     """Where the host's own ``send`` fails, what has gone out is unknown: nothing more is sent, and nothing raised."""
     calls = []

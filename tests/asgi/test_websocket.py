@@ -378,3 +378,24 @@ async def test_limits_close_it(gateway, settings, frames, code):
     assert peer.closed == code
     if "lifetime" in settings:
         assert peer.frames[-1]["error"]["code"] == "websocket_connection_limit_reached"
+
+
+async def test_nothing_is_sent_after_the_end(gateway):
+    """Not even the error about a frame that waits when a worse one ends the connection: a server raises then."""
+    received = [
+        {"type": "websocket.connect"},
+        {"type": "websocket.receive", "text": "no JSON"},
+        {"type": "websocket.receive", "bytes": b"\xff"},
+        {"type": "websocket.disconnect", "code": 1003},
+    ]
+    sent: list[str] = []
+
+    async def receive() -> Message:  # as of a server that has read all of it: without a turn for others
+        return received.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    with anyio.fail_after(10):
+        await gateway()(socket_scope(), receive, send)
+    assert sent[-1] == "websocket.close" and sent.count("websocket.close") == 1

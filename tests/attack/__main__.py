@@ -18,14 +18,13 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from tests.attack import values  # noqa: F401 - it adds rows
+from tests.attack import connections, stored, values  # noqa: F401 - they add rows
 from tests.attack.client import Client
-from tests.attack.connections import ROWS
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed
-from tests.attack.rows import Attack, Row
+from tests.attack.rows import ROWS, Attack, Row
 from tests.attack.shapes import MIB
-from tests.attack.stored import ROWS
+from tests.unexpected import first_bug
 
 STREAM: Final = 0.25
 """Seconds that a healthy stream may at most stand still."""
@@ -116,6 +115,7 @@ async def _warm_up(gateway: Gateway) -> None:
 
 async def _attack(row: Row, gateway: Gateway) -> Result:
     attack = Attack(gateway)
+    logged = len(gateway.log())
     before = gateway.memory() - gateway.start
     gateway.forget_peak()
     gateway.noticed()
@@ -133,6 +133,8 @@ async def _attack(row: Row, gateway: Gateway) -> Result:
         attack.want(False, f"a healthy client: {failure}")
     if peak - before >= row.growth:  # what was there before is another row's
         attack.want(False, f"{peak / MIB:.0f} MiB more")
+    if bug := first_bug(gateway.log()[logged:]):
+        attack.want(False, f"a bug in its log: {bug}")
     came = "; ".join(f"{count} x {what}" if count > 1 else what for what, count in attack.seen.items())
     left = await _left(gateway)
     if left >= LEFT and left - before >= 8 * MIB:

@@ -574,13 +574,11 @@ async def redacted_thinking(attack: Attack) -> None:
 
 @row("token counts of 400 and 4,300 digits, each service in each API", "an answer")
 async def usage_digits(attack: Attack) -> None:
-    logged = len(attack.gateway.log())
     for digits in DIGITS:
         for api in PATHS:
             for model in MODELS:
                 for stream in (True, False):
                     await attack.ask(api, f"attack:digits={digits}", 200, model=model, stream=stream)
-    attack.want("Traceback" not in attack.gateway.log()[logged:], "a traceback in the log")
 
 
 @row("text and a torn frame in one read", "never two answers mixed")

@@ -25,6 +25,7 @@ from tempfile import TemporaryDirectory
 from attrs import define, field
 
 from kiro_asgi.cli import main
+from tests.unexpected import look_for_bugs
 
 FOREIGN = ("KIRO_", "PYTHONWARNINGS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 """Beginnings of variables that would change what the command does."""
@@ -126,6 +127,8 @@ class Serving:
 
     process: subprocess.Popen[str]
     announced: list[str] = field(factory=list)
+    errors: str = ""
+    """What it has written to standard error, once it has ended."""
 
     @property
     def base(self) -> str:
@@ -140,8 +143,8 @@ class Serving:
 
     def finish(self) -> str:
         """Wait for its end."""
-        _, errors = self.process.communicate(timeout=30)
-        return errors
+        _, self.errors = self.process.communicate(timeout=30)
+        return self.errors
 
 
 @contextmanager
@@ -149,6 +152,8 @@ def serving(
     *arguments: str, cwd: Path, lines: int = 4, within: Sequence[str] = (), **environ: str
 ) -> Iterator[Serving]:
     """Run ``kiro-asgi serve`` on a free port until the end of the block; entered when it accepts connections.
+
+    A bug that it has written of fails the test.
 
     *within* is a command that becomes the one that its arguments are, e.g. in a namespace of its own.
     """
@@ -161,10 +166,12 @@ def serving(
         text=True,
     )
     try:
-        yield Serving(process, _read_lines(process, lines))
+        server = Serving(process, _read_lines(process, lines))
+        yield server
     finally:
         process.kill()
-        process.communicate()
+        _, rest = process.communicate()
+    look_for_bugs(server.errors or rest, "kiro-asgi serve")
 
 
 def _read_lines(process: subprocess.Popen[str], count: int) -> list[str]:

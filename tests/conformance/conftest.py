@@ -20,6 +20,9 @@ deselected = pytest.StashKey[int]()
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without Node.js, and only if the environment says so, its tests are left out; the summary tells."""
+    for item in items:
+        if item.get_closest_marker("js"):
+            item.add_marker(pytest.mark.timeout(900))  # the first one installs the SDKs
     if os.environ.get(NO_NODE) != "1":
         return
     left_out = [item for item in items if item.get_closest_marker("js")]

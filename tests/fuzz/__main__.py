@@ -1,8 +1,8 @@
 """Fuzz by atheris, guided by what code an input reaches: ``python -m tests.fuzz [TARGET …] --seconds 3600``.
 
 Each target gets its share of the time, in a process of its own.  What is found does not end it: of each failure the
-shortest input is written to the folder of findings, and told at the end.  An input that takes longer than `ALARM`
-seconds ends its target; that is an alarm to look at, since a machine may be slow.
+shortest input is written to the folder of findings, and told at the end.  An input that takes longer than ``--alarm``
+seconds ends its target; that is to be looked at, since a machine may be slow.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,9 +22,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from tests import certificates
 from tests.fuzz import corpus
 
-ALARM: Final = 20
 LONGEST: Final = 600
 """Bytes of an input; it says what to repeat, so that what it stands for can be much longer."""
 
@@ -63,6 +64,7 @@ def _fuzz(target: str, findings: Findings, arguments: list[str]) -> None:
     with atheris.instrument_imports(include=["kiro_asgi"]):
         from tests.fuzz.targets import TARGETS
     logging.disable()
+    certificates.read_once(setattr)
     check = TARGETS[target].check
 
     def one(data: bytes) -> None:
@@ -75,7 +77,7 @@ def _fuzz(target: str, findings: Findings, arguments: list[str]) -> None:
     atheris.Fuzz()
 
 
-def _run(target: str, seconds: int, folder: Path, *, keep: bool) -> str:
+def _run(target: str, seconds: int, alarm: int, folder: Path, *, keep: bool) -> str:
     """Fuzz in another process; what libFuzzer says at its end."""
     with TemporaryDirectory() as room:
         grown, kept = Path(room, "grown"), Path(room, "kept")
@@ -89,7 +91,7 @@ def _run(target: str, seconds: int, folder: Path, *, keep: bool) -> str:
         told = _output(
             [
                 *(sys.executable, "-m", "tests.fuzz", "--only", target, "--findings", str(folder)),
-                *("-len_control=0", f"-timeout={ALARM}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}"),
+                *("-len_control=0", f"-timeout={alarm}", f"-rss_limit_mb={MEMORY}", f"-max_len={LONGEST}"),
                 *(f"-artifact_prefix={folder}/{target}-alarm-", f"-max_total_time={seconds}", "-report_slow_units=99"),
                 *(str(grown), str(kept)),
             ]
@@ -110,6 +112,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="what to fuzz (default: all)")
     parser.add_argument("--seconds", type=int, default=3600, help="for all together (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (default: %(default)s)")
+    parser.add_argument("--alarm", type=int, default=20, help="for one input (default: %(default)s)")
     parser.add_argument("--findings", type=Path, default=Path("build/fuzz"), metavar="FOLDER")
     parser.add_argument("--keep", action="store_true", help="add what reaches new code to the corpus in the tree")
     parser.add_argument("--only", help=argparse.SUPPRESS)
@@ -122,9 +125,8 @@ def main() -> int:
     share = max(1, asked.seconds * asked.jobs // len(names))
     before = {*asked.findings.glob("*")}
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for name, told in zip(
-            names, pool.map(lambda name: _run(name, share, asked.findings, keep=asked.keep), names), strict=True
-        ):
+        run = partial(_run, seconds=share, alarm=asked.alarm, folder=asked.findings, keep=asked.keep)
+        for name, told in zip(names, pool.map(run, names), strict=True):
             print(f"{name:<18} {share} s  {told}", flush=True)
     found = sorted({*asked.findings.glob("*")} - before)
     print(*(f"found: {path}" for path in found), sep="\n")

@@ -1,111 +1,30 @@
-"""The whole application under attack: a service in the same event loop, asked through the ASGI interface."""
+"""The whole application under attack, asked through the ASGI interface."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any, Final
-
-from attrs import define, field
 
 import tests.dialects.anthropic.grammar as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
-from kiro_asgi import App, Settings
 from tests.asgi.driver import PATHS, Exchange, ask, http_scope, post
+from tests.fuzz.house import HEAD, MODELS, chunks, house
 from tests.fuzz.seeds import TOOL, requests
 from tests.fuzz.source import Source, dumped
 from tests.helpers import cut
 
 __all__ = ["serve_answer", "serve_request"]
 
-MODELS: Final[Mapping[str, str]] = {
-    "kiro": "kiro/claude-sonnet-4.5",
-    "gemini": "gemini/gemini-2.5-flash",
-    "anthropic": "anthropic/claude-sonnet-4-5",
-    "openai": "openai/gpt-5",
-}
-
 HEADS: Final = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n",
+    HEAD,
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
     b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
     b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
     b"HTTP/1.1 429 No\r\nretry-after: 1\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n",
     b"HTTP/1.1 103 Hm\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: %s\r\ntransfer-encoding: chunked\r\n\r\n",
 )
-
-WITHIN: Final = 20.0
-"""Seconds after which an exchange hangs; there is nothing to wait for in one."""
-
-
-@define
-class House:
-    """An application, and a service that says what it is told to."""
-
-    loop: asyncio.AbstractEventLoop
-    script: list[bytes] = field(factory=list)
-    """What the service writes on the next request, write by write, before it closes the connection."""
-
-    app: App = field(init=False)
-
-    def open(self) -> None:
-        """Start the service, and make the application in front of it."""
-        server = self.loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        direct = {"api_key": "key_fuzz", "endpoint": url}
-        settings: dict[str, Any] = {
-            "client": {"api_keys": ["k"]},
-            "kiro": {"api_key": "ksk_fuzz", "endpoint": url},
-            "gemini": direct,
-            "anthropic": direct,
-            "openai": {**direct, "endpoint": f"{url}/v1"},
-            "retry": {"attempts": 1, "refused_base": 0, "refused_cap": 0, "suspicion": 0},
-            "stream": {"heartbeat": 0},
-        }
-        self.app = App(Settings.from_mapping(settings))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
-            await reader.readexactly(int(length or 0))
-            if b" /v1/models" in head or b"listavailable" in head or head.startswith(b"get "):
-                writer.write(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")
-            else:
-                for data in self.script:
-                    writer.write(data)
-                    await asyncio.sleep(0)
-            await writer.drain()
-        writer.close()
-
-    def run(self, exchange: Exchange) -> Exchange:
-        """Run *exchange* to its end."""
-
-        async def bounded() -> None:
-            async with asyncio.timeout(WITHIN):
-                await exchange.run(self.app)
-
-        self.loop.run_until_complete(bounded())
-        return exchange
-
-
-@cache
-def house() -> House:
-    """One for this process: to begin anew for each input would cost more than the input."""
-    loop = asyncio.new_event_loop()
-    found = House(loop)
-    found.open()
-    return found
-
-
-def _chunks(pieces: list[bytes]) -> Iterator[bytes]:
-    for data in filter(None, pieces):
-        yield b"%x\r\n%b\r\n" % (len(data), data)
-
 
 CHECKS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "openai": openai_grammar.check,
@@ -124,7 +43,7 @@ def serve_answer(service: str, wire: bytes, source: Source) -> None:
     """*wire*, as *service* says it, becomes an answer, or an error, in one of the APIs."""
     kind = b"application/vnd.amazon.eventstream" if service == "kiro" else b"text/event-stream"
     head = source.pick(HEADS) if source.below(4) == 3 else HEADS[0]
-    sent = [head.replace(b"%s", kind), *_chunks(cut(wire, source.cuts(len(wire))))]
+    sent = [head.replace(b"%s", kind), *chunks(cut(wire, source.cuts(len(wire))))]
     if source.below(4) != 3:
         sent.append(b"0\r\n\r\n")
     if source.below(8) == 7:

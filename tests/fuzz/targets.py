@@ -8,9 +8,13 @@ from typing import Final
 from kiro_asgi.limits import SCHEMA_COPIES
 from tests.fuzz.answered import answer_of, answers_of
 from tests.fuzz.asked import library, requests_of, schemas, stops
+from tests.fuzz.connections import connection
+from tests.fuzz.conversations import conversation
+from tests.fuzz.inspected import inspected
 from tests.fuzz.seeds import SERVICES
 from tests.fuzz.served import serve_answer, serve_request
 from tests.fuzz.source import Source
+from tests.fuzz.taped import tape
 from tests.fuzz.target import Target, made
 from tests.fuzz.wire import documents, frames, objects, sse
 
@@ -43,6 +47,10 @@ TARGETS: Final[Mapping[str, Target]] = {
     "library": Target(library, 40_000, 100),
     "scopes": Target(lambda data: serve_request(Source(data)), 60_000, 100),
     **{f"answers-{service}": Target(answers_of(service), 60_000, 100) for service in ANSWERING},
+    "websocket": Target(connection, 200_000, 200),
+    "conversations": Target(conversation, 200_000, 200),
+    "tapes": Target(tape, 400_000, 400),
+    "inspector": Target(inspected, 200_000, 200),
     **{f"app-{service}": Target(_served(service), 100_000, 200) for service in SERVICES},
 }
 """Name to target."""

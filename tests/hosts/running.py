@@ -19,6 +19,7 @@ from attrs import frozen
 
 from tests.cli.processes import clean_environment
 from tests.hosts.matrix import Cell
+from tests.unexpected import look_for_bugs
 
 __all__ = ["DJANGO_5", "KEY", "Running", "environment", "running", "started"]
 
@@ -26,6 +27,9 @@ ROOT: Final = Path(__file__).parents[2]
 KEY: Final = "k"
 DJANGO_5: Final = "KIRO_ASGI_HOSTS_DJANGO_5"
 """Names the folder in which the older Django is."""
+
+OURS: Final = "unexpected "
+"""The gateway logs a bug with this word, and its traceback behind it."""
 
 PATIENCE: Final = 30.0
 """Seconds that a server may take to start."""
@@ -106,6 +110,8 @@ def started(
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # the workers too, which would outlive their parent
             process.wait()
+        if OURS in (said := found.said()):  # what frameworks and servers say of themselves is no matter of ours
+            look_for_bugs(said[said.index(OURS) :], " ".join(command))
 
 
 def environment(service: str, **extra: str) -> dict[str, str]:

@@ -99,6 +99,9 @@ def test_secrets_go_by_what_is_known_and_by_their_looks():
         ["X-Api-Key", "(hidden, 1 bytes)"],
         ["accept", "a/b"],
     ]
+    assert shown_headers([(b"x-api-key", b"(hidden, 17 bytes)")], COVERING.cover) == [
+        ["x-api-key", "(hidden, 17 bytes)"]
+    ]
     assert shown_url("/v1?alt=sse&key=abc#x", COVERING.cover) == "/v1?alt=sse&key=***#x"
 
 

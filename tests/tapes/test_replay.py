@@ -14,6 +14,7 @@ from attrs import evolve
 from kiro_asgi import App, simulator
 from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.replay import Replay, derive, steps
+from kiro_asgi.replay.script import read_rechunk
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Line, Tape, TapeError
 from kiro_asgi.tapes.exports import as_curl
@@ -99,6 +100,14 @@ async def test_steps(sim, tmp_path):
     assert {"FrameDecoder", "ToolCallAssembler", "BlockFramer"} <= {step.stage for step in played}
     with pytest.raises(TapeError):
         derive(Tape((*tape.lines, Line("cut", 1.0, {"why": "over 1 bytes"}))))
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "recorded:1", "9" * 5000], ids=lambda text: text[:12])
+async def test_another_way_to_cut_is_refused(text):
+    """Also a number with more digits than Python reads."""
+    with pytest.raises(TapeError) as caught:
+        read_rechunk(text)
+    assert caught.value.code == "replay.rechunk"
 
 
 async def test_other_settings_and_other_bytes(sim, tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from attrs import define
 from kiro_asgi.simulator import Simulator, running
 from tests.asgi.driver import Exchange, ask
 from tests.cli.processes import PREFIX, clean_environment
+from tests.unexpected import look_for_bugs
 
 LOOPS: Final = ("asyncio", "trio")
 TIMEOUT: Final = 20.0
@@ -145,7 +146,7 @@ def text_of(route: str, content: bytes) -> str:
 
 @contextmanager
 def start(loop: str, folder: Path, **settings: str) -> Iterator[Served]:
-    """Run a gateway in *folder* until the end of the block; it must not have exited by then.
+    """Run a gateway in *folder* until the end of the block; it must not have exited by then, nor written of a bug.
 
     *settings* are more of them, as variables of its environment.
     """
@@ -187,3 +188,4 @@ def start(loop: str, folder: Path, **settings: str) -> Iterator[Served]:
         finally:
             process.kill()
             process.communicate()
+    look_for_bugs(log.read_text(errors="replace"), "kiro-asgi serve")

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from attrs import frozen
+from attrs import field, frozen
 
 from tests.cli.processes import clean_environment
+from tests.unexpected import look_for_bugs
 
 SERVERS = {
     "hypercorn": ("hypercorn", "--graceful-timeout", "5", "--bind", "fd://{fd}"),
@@ -28,11 +29,14 @@ class Served:
 
     process: subprocess.Popen[str]
     url: str
+    written: list[str] = field(factory=list)
+    """To standard error, once it has ended."""
 
     def stop(self) -> tuple[int, str, str]:
         """End it as a supervisor does; its exit status and what it wrote."""
         self.process.send_signal(signal.SIGTERM)
         out, errors = self.process.communicate(timeout=15)
+        self.written.append(errors)
         return self.process.returncode, out, errors
 
 
@@ -58,9 +62,11 @@ def served(server: str, app: str, endpoint: str, *options: str, **environ: str) 
             ),
         )
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    running = Served(process, url)
     try:
-        yield Served(process, url)
+        yield running
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # the workers too, which would outlive their parent
-        process.communicate()
+        _, rest = process.communicate()
+    look_for_bugs("".join(running.written) or rest, f"{app} under {server}")

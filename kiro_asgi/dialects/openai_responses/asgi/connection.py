@@ -117,6 +117,9 @@ class Connection:
     _over: anyio.Event = field(init=False, factory=anyio.Event)
     """Set when the client is gone, or we have closed the connection."""
 
+    _closed: bool = field(init=False, default=False)
+    """Whether we have."""
+
     def __attrs_post_init__(self) -> None:
         scope = self._call.scope
         headers = (*(scope.get("headers") or ()), (b"content-type", b"application/json"))
@@ -260,10 +263,15 @@ class Connection:
         await self._close(_RESTART, "service restart")
 
     async def _send_frame(self, text: str) -> None:
-        """Send a frame that belongs to no answer, which the client has to take in time."""
+        """Send a frame that belongs to no answer, which the client has to take in time; none after the end."""
+        if self._closed:  # by the other task: a server takes nothing after that
+            return
         await self._send_in_time({"type": "websocket.send", "text": text})
 
     async def _close(self, code: int, reason: str) -> None:
+        if self._closed:  # likewise
+            return
+        self._closed = True
         self._over.set()
         await self._send_in_time({"type": "websocket.close", "code": code, "reason": reason})
 
