@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, field
 
-from kiro_asgi.observers.logs import JsonFormatter
+from kiro_asgi.observers.logs import JsonFormatter, LineFormatter
 from kiro_asgi.upstreams.errors import redacted
 
 LINES: Final = 16
@@ -39,7 +39,7 @@ def configure(level: str, form: str, access_log: bool) -> None:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(
-        JsonFormatter() if form == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        JsonFormatter() if form == "json" else LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     )
     handler.addFilter(Bounded())
     handler.addFilter(without_secrets)

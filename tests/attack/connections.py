@@ -13,10 +13,8 @@ import h2.connection
 import h2.settings
 
 from tests.attack.client import Client, Reply, read, reset
-from tests.attack.rows import HOSTILE, KIRO, ROWS, Attack, row
+from tests.attack.rows import HOSTILE, KIRO, Attack, row
 from tests.attack.shapes import BEGINNINGS, MIB, WEBSOCKET, frame
-
-__all__ = ["ROWS"]
 
 HEAD: Final = 20.0
 """Seconds after which a connection without a request ends."""

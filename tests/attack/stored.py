@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tests.attack.client import PATHS, Client, Reply, reset
-from tests.attack.rows import HOSTILE, ROWS, Attack, row
+from tests.attack.rows import HOSTILE, Attack, row
 from tests.attack.shapes import MIB
-
-__all__ = ["ROWS"]
 
 STORED: Final = 25 * MIB
 """Bytes of a record that is as large as one request makes it."""
