@@ -242,9 +242,6 @@ TAPE_SECONDS: Final = 366 * 86_400.0
 TAPE_SETTINGS: Final = 1_000
 """Settings that a tape names; a tape with more is not replayed."""
 
-TAPE_TURNS: Final = 2_000_000
-"""Times that a replay waits for its own clock, such as for the next sign of life of a silent answer; then it fails."""
-
 TAPE_STEPS: Final = 250_000
 """Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""
 

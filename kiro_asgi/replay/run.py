@@ -23,7 +23,7 @@ from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.asgi.taping import ReplayedSettings
 from kiro_asgi.config import Settings
-from kiro_asgi.limits import TAPE_SETTINGS, TAPE_TURNS
+from kiro_asgi.limits import TAPE_SETTINGS
 from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
@@ -46,7 +46,6 @@ class _Selector(selectors.DefaultSelector):
         self.now = 0.0
         self._speed = speed
         self._idle_since: float | None = None
-        self._turns = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
         events = super().select(0)
@@ -62,10 +61,6 @@ class _Selector(selectors.DefaultSelector):
             events = super().select(timeout / self._speed)
         self.now += timeout
         self._idle_since = None
-        self._turns += 1
-        if self._turns > TAPE_TURNS:
-            self._turns = 0  # what is under way is cancelled, and may wait once more
-            raise TapeError(f"the replay waits more than {TAPE_TURNS} times", code="replay.turns")
         return list(events)
 
 
