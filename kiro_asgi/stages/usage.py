@@ -125,7 +125,8 @@ class UsageMeter:
                 before = self._metering or Metering(0.0)
                 self._metering = Metering(before.amount + amount, unit or before.unit)
             case ServerCall():
-                self._texts.append(dumps(dict(item.input)).decode())
+                self._texts.append(arguments := dumps(dict(item.input)).decode())
+                self._length += len(arguments)
                 return False
             case _:
                 return False

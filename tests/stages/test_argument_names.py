@@ -16,6 +16,10 @@ def of(*names: str, **more: object) -> dict[str, object]:
     return {"type": "object", "properties": {name: {} for name in names}, **more}
 
 
+def holding(name: str, schema: object) -> dict[str, object]:
+    return {"type": "object", "properties": {name: schema}}
+
+
 GREP, READ = of("pattern", "path"), of("file_path", "limit")
 
 
@@ -131,6 +135,26 @@ def test_twins_within_arguments():
         "edits": [{"old_string": "b", "new_string": {"newString": 1}}],
         "options": {"replaceAll": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("wrap", "schema_of"),
+    [
+        pytest.param(lambda value: [value], lambda schema: {"type": "array", "items": schema}, id="lists"),
+        pytest.param(lambda value: {"in": value}, lambda schema: holding("in", schema), id="objects"),
+    ],
+)
+def test_twins_are_looked_for_sixteen_levels_deep(wrap, schema_of):
+    """Deeper than sixteen lists, or objects, nothing is looked at; up to there everything is."""
+
+    def respelled(levels):
+        value, schema = {"filePath": 1}, of("file_path")
+        for _ in range(levels):
+            value, schema = wrap(value), schema_of(schema)
+        given = {"x": value}
+        return with_declared_twins(given, ToolSchema(holding("x", schema))) is not given
+
+    assert [respelled(levels) for levels in (0, 1, 15, 16, 17)] == [True, True, True, False, False]
 
 
 def test_twins_take_linear_time():

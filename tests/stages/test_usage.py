@@ -12,6 +12,8 @@ from kiro_asgi.model.events import (
     Delta,
     Metering,
     Notice,
+    RefusalDelta,
+    ServerCall,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -19,6 +21,7 @@ from kiro_asgi.model.events import (
     Usage,
     UsageSource,
 )
+from kiro_asgi.stages.estimate import COUNTED_AT_ONCE
 from kiro_asgi.stages.usage import UsageMeter, metered_tokens, provenance
 from tests.helpers import run
 
@@ -108,6 +111,25 @@ def test_many_pieces_count_for_what_they_are() -> None:
 
     assert told.thinking_tokens == ceil(weigh(thought * 200))
     assert told.output_tokens == ceil(weigh(text * 200) + weigh(thought * 200))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        pytest.param(TextDelta("words " * 10), id="text"),
+        pytest.param(RefusalDelta("words " * 10), id="refusal"),
+        pytest.param(ThinkingDelta("words " * 10), id="thinking"),
+        pytest.param(ToolInputDelta('"words "' * 10), id="arguments"),
+        pytest.param(ServerCall("c", "search", "web_search", {"query": "words " * 10}), id="server-call"),
+    ],
+)
+def test_a_long_answer_is_not_kept_to_be_counted(piece: Delta) -> None:
+    """However long an answer is, and whatever it is made of, no more text of it is held than is counted at once."""
+    meter, most = UsageMeter(input_tokens=1), 0
+    for _ in meter.feed([piece] * 1_000):
+        most = max(most, sum(map(len, (*meter._texts, *meter._thoughts))))
+
+    assert 0 < most <= COUNTED_AT_ONCE + 100
 
 
 def test_passes_content_and_absorbs_reports() -> None:
