@@ -27,7 +27,7 @@ def picture(name: str) -> str:
     """An SVG document: self-contained, in the reader's own monospaced font."""
     title, draw = SHOTS[name]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
-    draw(RichPrinter(console))
+    draw(RichPrinter(console.file, console))
     drawn = console.export_svg(title=title, unique_id=name)
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # these would be fetched from elsewhere
 

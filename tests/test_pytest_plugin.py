@@ -48,7 +48,7 @@ def test_a_report_is_a_test(pytester: pytest.Pytester) -> None:
             "  tape   b'umpletion*",
             "  replay b'ompletion*",
             "kiro-asgi replay *differs.tape.jsonl --stage all shows*",
-            "a line has no kind*",
+            "*a line has no kind*",
         ]
     )
     assert "Traceback" not in result.stdout.str() and "derive" not in result.stdout.str()

@@ -73,7 +73,13 @@ class _Watch(logging.Handler):
         self.bugs = Bugs([])
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info or record.name == _LOGGER or record.getMessage().startswith(_WITHOUT_TRACEBACK):
+        # What has hidden a secret in a traceback leaves its text alone.
+        if (
+            record.exc_info
+            or record.exc_text
+            or record.name == _LOGGER
+            or record.getMessage().startswith(_WITHOUT_TRACEBACK)
+        ):
             self.bugs.found.append("\n".join(_lines(record)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from logging import getLogger
@@ -33,7 +33,7 @@ from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
 from kiro_asgi.asgi.memory import Recovery, Signatures
-from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.models import Models
 from kiro_asgi.asgi.observation import Observers
 from kiro_asgi.asgi.operations import Gateway, Handler, handlers_of, new_dialects
 from kiro_asgi.asgi.output import Output
@@ -59,15 +59,15 @@ from kiro_asgi.asgi.relay import Attempts, Relay
 from kiro_asgi.asgi.reports import rules_header, wants_rules
 from kiro_asgi.asgi.routing import GATEWAY, PROBES, Routes
 from kiro_asgi.asgi.scheduling import Background, Pace
-from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
+from kiro_asgi.asgi.secrets import Secrets, held_in, hide_in_logs, secrets_in
 from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.asgi.taping import RecordedCalibration, RecordedFiles, RecordedStore, new_taping, shown_settings
-from kiro_asgi.asgi.usage import UsageObserver, new_ledger
+from kiro_asgi.asgi.usage import UsageObserver, new_ledger, usage_rows
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
 from kiro_asgi.dialects.models import render_model, render_models
-from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestError, UnknownModel
+from kiro_asgi.errors import ConfigError, InternalError, KiroAsgiError, RequestError, StoreUnavailable, UnknownModel
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.message import replay
 from kiro_asgi.net.clocks import Clocks
@@ -75,7 +75,6 @@ from kiro_asgi.net.lookups import OWNER
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer, Outcome
 from kiro_asgi.observers.logs import AccessLog
-from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
@@ -196,7 +195,7 @@ class App:
         self._credential_limits: CredentialLimits = (
             LimitedCredentials(limited, reservations, clock) if limited else UnlimitedCredentials()
         )
-        held = partial(_held, tuple(secrets_in(settings)), self._providers)
+        held = partial(held_in, tuple(secrets_in(settings)), [each.credentials for each in self._providers])
         self._context = context = AnswerContext(
             settings=settings,
             clocks=clocks,
@@ -271,7 +270,7 @@ class App:
                 "inspector.trust_host: nothing decides who may look; pass App(may_inspect=…), or set inspector.secret",
                 code="inspector.trust_host",
             )
-        usage = partial(_usage_rows, self._settings) if self._settings.state.usage else None
+        usage = partial(usage_rows, self._settings) if self._settings.state.usage else None
         taping = None if settings.content == "none" else self._taping
         exchanges = None if taping is None else Exchanges(taping.maker, settings.content, self._settings)
         zone = self._settings.quotas.timezone
@@ -478,6 +477,8 @@ class App:
             call.observation.begin(call.principal)
         if isinstance(error, UnknownModel):
             error.model = error.model or call.model
+        if isinstance(error, StoreUnavailable):  # the client is not told what is wrong there
+            _log.warning("the store cannot be used: %s", error.detail, extra={"request_id": call.request_id})
         dialect = self._dialects[self._routes.api(call.scope).name]
         reply = dialect.error(self._context.secrets.shown(error), call.request_id)
         await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])
@@ -571,22 +572,6 @@ class App:
                 for name, limit, left in self._credential_limits.reached()
             ],
         }
-
-
-def _held(given: tuple[str, ...], providers: tuple[Provider, ...]) -> Iterator[str]:
-    """All secrets: those of the settings, and the tokens that there are now."""
-    yield from given
-    for provider in providers:
-        yield from provider.credentials.secrets
-
-
-def _usage_rows(settings: Settings, first: str, last: str) -> Iterable[UsageRow]:
-    """The ledger's rows of some days; blocks."""
-    ledger = new_ledger(settings)
-    try:
-        return ledger.rows(first, last)
-    finally:
-        ledger.close()
 
 
 def _forget_frames(error: BaseException | None) -> None:

@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.observers.logs import FIELDS_ATTRIBUTE
 from kiro_asgi.redaction import Redactor
 
@@ -65,6 +66,13 @@ def secrets_in(settings: Settings) -> Iterator[str]:
         if known[path].secret:
             for text in value if isinstance(value, tuple) else (value,):
                 yield from _parts(known[path].name, text)
+
+
+def held_in(given: tuple[str, ...], credentials: Iterable[Credentials]) -> Iterator[str]:
+    """All secrets: those of the settings, and the tokens that there are now."""
+    yield from given
+    for each in credentials:
+        yield from each.secrets
 
 
 def _parts(name: str, text: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -121,3 +121,12 @@ def new_ledger(settings: Settings) -> Ledger:
 
         return ValkeyLedger(ValkeyServer(state.url))
     return SqliteLedger(Path(state.path).expanduser())
+
+
+def usage_rows(settings: Settings, first: str, last: str) -> Iterable[UsageRow]:
+    """The ledger's rows of some days; blocks."""
+    ledger = new_ledger(settings)
+    try:
+        return ledger.rows(first, last)
+    finally:
+        ledger.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from string import punctuation
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -40,8 +41,8 @@ def as_curl(tape: Tape, origin: str = _ORIGIN) -> str:
 
 
 def _escaped(query: str) -> str:
-    """*query* with percent-encoded bytes in place of what no URL has."""
-    return quote(query.encode("latin-1", "replace"), safe="%/:@!$&'()*+,;=?-._~")
+    """*query* as it was sent, with percent-encoded bytes in place of what cannot be seen."""
+    return quote(query.encode("latin-1", "replace"), safe=punctuation)
 
 
 def _word(text: str) -> str:

@@ -137,7 +137,8 @@ class Line:
         _check_number("t", t, (0, TAPE_SECONDS))
         for name, value in members.items():
             _check_number(name, value, _RANGES.get((kind, name), _ANY))
-        _check_token(members, _TOKENS.get(kind, ""))
+        if kind in _TOKENS:
+            _check_token(members, _TOKENS[kind])
         data = _bytes(kind, members) if kind in BYTES else b""
         return cls(kind, _seconds(t), members, data)
 

@@ -62,7 +62,9 @@ async def test_a_store_from_outside_is_where_responses_are_kept(sim: Simulator, 
             await chat.responses.retrieve(first.id)
 
 
-async def test_a_store_that_cannot_be_reached_is_503(sim: Simulator, tmp_path: Path) -> None:
+async def test_a_store_that_cannot_be_reached_is_503(
+    sim: Simulator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """What is not kept is no failure of the answer; what cannot be found is one."""
     folder = tmp_path / "state"
     store: Store = example("folder_store").FolderStore(folder)
@@ -75,7 +77,8 @@ async def test_a_store_that_cannot_be_reached_is_503(sim: Simulator, tmp_path: P
             await chat.responses.retrieve(response.id)
 
     assert caught.value.status_code == 503
-    assert "the folder of the store: Not a directory" in caught.value.message
+    assert "the folder of the store" not in caught.value.message, "which is the operator's, as the log is"
+    assert "the folder of the store: Not a directory" in caplog.text
 
 
 class Ten:

@@ -288,7 +288,7 @@ async def test_what_a_proxy_quotes_goes_no_further(form, caplog):
         exchange = await question("openai", "claude-sonnet-4.5", stream=False).run(app)
         await app.aclose()
 
-    assert exchange.status == 502
+    assert exchange.status == 503
     assert not leaks(told(exchange, caplog), quoted, form)
 
 

@@ -60,6 +60,9 @@ HEADERS = (
 
 NEVER = (500, 501, 502)
 
+ONCE = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
+"""Thousands of requests about how text is read, which no event loop changes."""
+
 
 def routes() -> Iterator[tuple[str, str]]:
     """Method and path of everything that is served, with something for each name in a path."""
@@ -90,6 +93,7 @@ def asked(method: str, path: str, query: bytes = b"", **headers: bytes) -> Excha
     return Exchange(scope, [b"{}"] if method == "POST" else [b""])
 
 
+@ONCE
 async def test_parameters(app):
     """Every parameter that is read anywhere, at every path."""
     assert {"limit", "order", "after", "starting_after", "stream", "alt", "last", "rechunk", "set"} <= {*NAMES}
@@ -128,6 +132,7 @@ async def test_what_is_not_taken(app, path, name):
     await app.aclose()
 
 
+@ONCE
 async def test_headers(app):
     """Every header that is read anywhere, with an ordinary question and at the inspector."""
     for name in HEADERS:
@@ -159,6 +164,7 @@ async def test_an_event_id_of_any_length(app):
     await app.aclose()
 
 
+@ONCE
 async def test_paths(app):
     """Names in paths, of whatever bytes."""
     for method, path in routes():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.call import Bodies, Share
@@ -174,14 +176,18 @@ async def test_reads_of_a_client_wait_in_a_line_with_an_end(monkeypatch):
     assert (await responses.get(ALICE, "resp_1")).id == "resp_1"
 
 
-def test_background_has_a_share_for_each_client():
+async def test_background_has_a_share_for_each_client():
     """A sole client has half; others find room, down to the last; whose work has ended may begin again."""
-    background = Background(8, lambda: None, anyio.sleep_forever)
+    background, over = Background(8, lambda: None, checkpoint), threading.Event()
     ends: list[Any] = []
+
+    async def work() -> None:
+        while not over.is_set():  # noqa: ASYNC110 - no event spans two loops
+            await anyio.sleep(0.01)
 
     def start(principal: str) -> bool:
         try:
-            background.start(anyio.sleep_forever, principal)
+            background.start(work, principal)
         except LimitReached as error:
             ends.append(error.message)
             return False
@@ -191,10 +197,10 @@ def test_background_has_a_share_for_each_client():
     assert [start("bob") for _ in range(3)] == [True] * 2 + [False]
     assert [start(name) for name in ("carol", "dave", "erin")] == [True, True, False]
     assert "of this client" in ends[0] and "of this client" not in ends[-1]
-    background.interrupt()
-    for end in list(background._running):
-        background._running.pop(end, None)
+    over.set()
+    await background.idle()
     assert start("alice")
+    await background.idle()
 
 
 # Counted before it is decoded.

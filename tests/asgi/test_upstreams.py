@@ -120,7 +120,7 @@ async def test_names_that_nobody_lists_go_to_the_default(everything, sim):
     app = everything(routing={"default": "gone"}, fresh=True)
     exchange = await ask("openai", "no-such-model").run(app)
 
-    assert exchange.status == 502
+    assert exchange.status == 503
     assert not [request for request in sim.requests if request.path in WIRE_STYLES.values()]
 
 

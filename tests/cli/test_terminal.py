@@ -139,7 +139,7 @@ WORDS = st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), max_size=
 def test_lines_are_cut_between_words_only(parts: list[tuple[str, Tone]], columns: int, hang: int) -> None:
     """Whatever the widths: the words stay, no row is too wide unless it is one word, and later rows are indented."""
     file = io.StringIO()
-    RichPrinter(Console(file=file, width=columns, color_system=None, highlight=False)).line(*parts, hang=hang)
+    RichPrinter(file, Console(file=file, width=columns, color_system=None, highlight=False)).line(*parts, hang=hang)
     first, *others = file.getvalue().split("\n")[:-1]
     text = "".join(text for text, _ in parts)
 

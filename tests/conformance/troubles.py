@@ -62,6 +62,13 @@ _OVERLOADED: Final[dict[str, Any]] = {
 }
 
 
+_UNREACHABLE: Final[dict[str, Any]] = {
+    "chat": ("InternalServerError", "server_error", "connection_failed"),
+    "messages": ("ServiceUnavailableError", "overloaded_error"),
+    "retry": "false",
+}
+
+
 def _fault(marker: str, code: str, retry: str = "false") -> Trouble:
     """Tried again by the gateway, so that the client need not, unless *retry* is empty."""
     chat, messages = ("InternalServerError", "server_error", code), ("InternalServerError", "api_error")
@@ -133,8 +140,8 @@ TROUBLES: Final = (
     _fault("bad-crc", "frame.checksum"),
     _fault("html", "upstream.content_type", retry=""),
     _fault("redirect", "upstream.redirect", retry=""),
-    _fault("reset-first", "connection_failed"),
-    _fault("hang-up", "connection_failed"),
+    _service("reset-first", 503, **_UNREACHABLE),
+    _service("hang-up", 503, **_UNREACHABLE),
     _fault("empty", "stream.empty"),
     *(
         _service(

@@ -28,6 +28,7 @@ from kiro_asgi.errors import (
     UpstreamModelQuotaSpent,
     UpstreamQuotaSpent,
     UpstreamSuspended,
+    UpstreamUnavailable,
     UpstreamUnreachable,
 )
 from kiro_asgi.limits import RESTING_MODELS
@@ -290,7 +291,7 @@ async def test_a_failure_fails_everybody_once_and_then_waits(bench):
     bench.running.accounts.refresh_answer = simulator.refusal(503, "out of order")
     credentials = bench.credentials()
     came = await together(50, credentials.get)
-    assert {type(it) for it in came} == {UpstreamFault}
+    assert {type(it) for it in came} == {UpstreamUnavailable}
     assert bench.asked == 1
     assert came[0].retry_after == 2.0
     for seconds, asked in ((1.9, 1), (0.2, 2), (3.8, 2), (0.3, 3)):

@@ -62,7 +62,7 @@ def test_a_tape_in_progress():
         (b'{"k":"note","t":0}\n', "tape.head"),
         (HEAD.write() + b'{"k":"up.bytes","t":0,"b64":"?"}\n', "tape.bytes"),
         (HEAD.write() + b"[]\n", "tape.line"),
-        (HEAD.write() + b'{"k":"end","t":' + b"9" * 400 + b"}\n", "tape.line"),
+        (HEAD.write() + b'{"k":"end","t":' + b"9" * 400 + b"}\n", "tape.number"),
         (HEAD.write() + b"{\n", "tape.json"),
     ],
 )
