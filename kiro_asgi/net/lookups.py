@@ -8,6 +8,7 @@ place is taken before the thread starts, and given back when the thread has ende
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -92,7 +93,8 @@ class Lookups:
         await shares.take(owner, thread)
 
         def look_up() -> Sequence[tuple[Any, ...]]:
-            thread.runs = True
+            if not thread.begin():
+                return ()
             try:
                 return self._look_up(host, port, type=socket.SOCK_STREAM)
             finally:
@@ -102,13 +104,21 @@ class Lookups:
         try:
             found = await anyio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         finally:
-            if not thread.runs:
+            if thread.give_up():
                 shares.give_back(owner, thread)
         return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
 @define(eq=False)
 class _Thread:
-    """Has a place."""
+    """Has a place, until it ends, or is given up before it has begun: which of the two comes first is decided here."""
 
-    runs: bool = False
+    _decided: threading.Lock = field(init=False, factory=threading.Lock)
+    """Taken by whichever comes first."""
+
+    def begin(self) -> bool:
+        """Whether the thread may work; called in it."""
+        return self._decided.acquire(blocking=False)
+
+    give_up = begin
+    """Whether it never will, and its place is free; called by who waits for it."""

@@ -62,8 +62,8 @@ LEDGER = (
      "test_the_last_event_needs_no_empty_line"),
     ("2.1", "What is no JSON costs a notice, and nothing else.", f"{GEMINI}/test_events.py",
      "test_a_line_that_is_no_json"),
-    ("2.1", "What is no UTF-8 costs the character, and nothing else.", TRANSPORT,
-     "test_a_byte_that_is_no_character_costs_that_character"),
+    ("2.1", "What is no UTF-8 costs its event and a notice, and nothing else.", TRANSPORT,
+     "test_a_byte_that_is_no_character_costs_its_event"),
     ("2.1", "An envelope is taken off, in streams and arrays.", TRANSPORT, "test_an_envelope_is_taken_off"),
     # Gemini to Chat Completions.
     ("2.2", "The role comes first, once.", "tests/dialects/openai_chat/test_encoder.py",

@@ -49,8 +49,8 @@ _KIND: Final = "response.2"
 _ITEM: Final = "response_item"
 
 _VALUE_BYTES: Final = 192
-"""Memory for a value of what a request builds on, in addition to its JSON, from the value to the prompt: about 140 bytes
-where parts have one character each, and some more to be safe."""
+"""Memory for a value of what a request builds on, in addition to its JSON, from the value to the prompt: some 140 where
+parts have one character each, and more to be safe."""
 
 _MAX_ECHO: Final = 80
 """Characters of an unknown id that are repeated."""
