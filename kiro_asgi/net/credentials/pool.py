@@ -207,7 +207,7 @@ class Asker:
             other = None if self._hosts is None else self._hosts.elsewhere(used, question(used), error)
             if other is None:
                 raise
-            _log.warning("asking other hosts with %s: %r", used.source, error)
+            _log.info("asking other hosts with %s: %r", used.source, error)
             try:
                 answer = await self._renewing(question, other, patience, limit)
             except KiroAsgiError:
