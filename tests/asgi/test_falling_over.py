@@ -184,7 +184,7 @@ async def test_the_access_log_of_a_failure(model, upstream, app, sim, caplog):
 # The head has gone out early.
 
 EARLY = {"stream": {"early_commit_after": 0.1, "heartbeat": 0.05}, "retry": {"attempts": 1}}
-SILENT = {name: {"first_token_timeout": 0.3} for name in ("kiro", "anthropic", "openai")}
+SILENT = {name: {"first_token_timeout": 0.6} for name in ("kiro", "anthropic", "openai")}
 
 
 @pytest.mark.parametrize(
