@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.clients.pages import exported
-from tests.clients.surroundings import Gateway
+from tests.clients.surroundings import Gateway, running
 
 MODEL = "claude-sonnet-4-5"
 
@@ -30,6 +30,15 @@ class ClaudeCode:
             **self.places, **self.environ,
         )  # fmt: skip
         return [it for it in map(json.loads, output.splitlines()) if it["type"] != "system"]
+
+    def fail(self, question: str) -> dict[str, Any]:
+        """The end that it reports of a turn that fails."""
+        output = self.gateway.run(
+            "sh", "-c", '"$@"; test $? = 1', "sh",
+            self.command, "-p", question, "--output-format", "stream-json", "--verbose", **self.places, **self.environ,
+        )  # fmt: skip
+        *_, end = map(json.loads, output.splitlines())
+        return dict(end)
 
 
 @pytest.fixture
@@ -143,3 +152,15 @@ def test_it_gets_over_faults(claude: ClaudeCode, marker: str) -> None:
     (*_, end) = claude.ask(f"sim:{marker} Hello there")
 
     assert (end["subtype"], end["is_error"]) == ("success", False)
+
+
+def test_a_spent_quota_ends_the_turn_at_once(
+    packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """It asks once, and shows what the service has said."""
+    with running(tmp_path, "--access-log", secluded=secluded) as gateway:
+        end = ClaudeCode(gateway, packages, home, project).fail("sim:quota")
+        log = gateway.stop()
+
+    assert end["is_error"] and "402" in end["result"]
+    assert log.count("POST /v1/messages 402") == 1, log
