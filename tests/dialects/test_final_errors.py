@@ -15,31 +15,10 @@ from kiro_asgi.dialects.base import ErrorReply
 from kiro_asgi.dialects.openai_responses.frames import error_frame
 from kiro_asgi.dialects.openai_responses.response import failure
 from kiro_asgi.errors import KiroAsgiError
+from tests.dialects.openai_chat.test_errors import TRANSIENT
 
 DIALECTS = {api.name: dialect for api, dialect in new_dialects(Settings()).items()}
 EACH_API = pytest.mark.parametrize("api", DIALECTS)
-
-HEALING = {
-    errors.KiroAsgiError,
-    errors.InternalError,
-    errors.LimitReached,
-    errors.TooBusy,
-    errors.StoreUnavailable,
-    errors.BodyTimeout,
-    errors.UpstreamError,
-    errors.UpstreamFault,
-    errors.UpstreamUnavailable,
-    errors.UpstreamProtocolError,
-    errors.NotTheUpstream,
-    errors.AnswerTooLarge,
-    errors.UpstreamUnreachable,
-    errors.UpstreamTimeout,
-    errors.UpstreamThrottled,
-    errors.UpstreamRateExceeded,
-    errors.UpstreamLimitReached,
-    errors.UpstreamOverloaded,
-}
-"""Errors after which the same request may be answered; no time heals the others, or none that a client may sleep."""
 
 EACH_ERROR = pytest.mark.parametrize("name", errors.__all__)
 WAITS = (None, 0.0, 0.4, 60.0, 120.0, 121.0, 300.0, 3600.0, 1e9, inf)
@@ -62,7 +41,7 @@ def test_a_time_to_come_back_is_given_only_where_coming_back_helps(name: str, ap
             error = kind("What happened.")
             error.retry_after, error.retried = wait, retried
             reply, headers, body = reply_to(api, error)
-            helps = kind in HEALING and (wait or 0) <= 120
+            helps = kind in TRANSIENT and (wait or 0) <= 120
             times = {"retry-after", "retry-after-ms"} & headers.keys()
 
             assert (headers.get("x-should-retry") == "false") == (retried or not helps), (wait, retried)
