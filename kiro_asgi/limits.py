@@ -245,6 +245,9 @@ TAPE_SETTINGS: Final = 1_000
 TAPE_STEPS: Final = 250_000
 """Steps of one exchange that are shown, of a hundred thousand events a few each; beyond it the rest is only counted."""
 
+TAPE_WAITS: Final = 2 * TAPE_LINES
+"""Moments at which something of a replay goes on: a line is one, and so is each sign of life in a silence."""
+
 TAPE_TRIALS: Final = 400
 """Times that an exchange is done again to find what of its tape can go."""
 

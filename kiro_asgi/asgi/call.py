@@ -128,6 +128,17 @@ class Share:
         self._bodies.free(size)
         self._size -= size
 
+    def hold(self, size: int) -> None:
+        """Hold *size* bytes in all.
+
+        Raises:
+            TooBusy: There is no room for that next to the others.
+        """
+        if size > self._size:
+            self.grow(size - self._size)
+        else:
+            self.shrink(self._size - size)
+
     def grow_stored(self, size: int, principal: str) -> None:
         """Hold *size* more bytes, which *principal* has stored earlier.
 

@@ -465,7 +465,7 @@ class Relay:
             if commit_at <= now:
                 commit_at = math.inf
                 await self._show(self._commit_early())
-            elif now - self._attempts.output.last_sent >= stream.heartbeat > 0:
+            elif stream.heartbeat and self._attempts.output.last_sent + stream.heartbeat <= now:  # as it was due
                 await self._show(self._attempts.output.beat())
 
     async def _show(self, sending: Awaitable[None]) -> None:

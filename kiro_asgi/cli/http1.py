@@ -10,7 +10,8 @@ have the server keep is bounded.  hypercorn keeps it for HTTP/1.1, but for what 
   its size is looked at: https://github.com/pgjones/hypercorn/issues/307
 - A handshake that is none gets 400 and ends the connection, which hypercorn would keep open for ever; so does a client
   that does not wait for the answer to its handshake.  Source: https://www.rfc-editor.org/rfc/rfc6455#section-4.1
-- A message that is too large is not kept beyond that.
+- A message that is too large is not kept beyond that, and what all connections have sent without the application having
+  taken it is bounded, however many they are: an unfinished message, and those that wait.  hypercorn bounds each alone.
 - Others get a turn within a read of many small frames.
 - What goes wrong on one connection ends that connection.  Under trio it would end the process.
 - What cannot be sent since the connection is being closed means that the client is gone: trio has words of its own.
@@ -23,16 +24,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
 import h11
 import hypercorn.protocol
 from anyio.lowlevel import checkpoint
-from attrs import frozen
+from attrs import define, field, frozen
 from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.protocol.ws_stream import Handshake, WSStream
+from wsproto.events import CloseConnection
+from wsproto.frame_protocol import CloseReason
+
+from kiro_asgi.asgi.call import Bodies, Share
+from kiro_asgi.errors import TooBusy
 
 _log = logging.getLogger("kiro_asgi")
 
@@ -84,6 +91,60 @@ class _Heads(h11.Connection):
         return True
 
 
+_Receive = Callable[[], Awaitable[Any]]
+_Put = Callable[[Any], Awaitable[None]]
+
+
+@define
+class _Messages:
+    """Messages over one WebSocket that the application has not taken, counted while they are there."""
+
+    _share: Share
+    _waiting: int = field(init=False, default=0)
+    """Characters, or bytes, of those that are complete."""
+
+    _unfinished: int = field(init=False, default=0)
+    """The same of one that is not."""
+
+    def hold(self, unfinished: int) -> None:
+        """Count those that wait, and as much of one that is not complete.
+
+        Raises:
+            TooBusy: They are more than the messages of others leave free.
+        """
+        self._unfinished = unfinished
+        self._share.hold(self._waiting + unfinished)
+
+    def free(self) -> None:
+        """Count none any more: nobody takes them."""
+        self._waiting = 0
+        self.hold(0)
+
+    def counted(self, put: _Put) -> _Put:
+        """*put* of a queue, after which what was put waits there."""
+
+        async def counting(message: Any) -> None:
+            self._waiting += _size(message)
+            await put(message)
+
+        return counting
+
+    def taken(self, receive: _Receive) -> _Receive:
+        """*receive* of an application, after which a message waits no longer."""
+
+        async def taking() -> Any:
+            message = await receive()
+            self._waiting = max(self._waiting - _size(message), 0)
+            self.hold(self._unfinished)
+            return message
+
+        return taking
+
+
+def _size(message: Any) -> int:
+    return len(message.get("text") or message.get("bytes") or "")
+
+
 @frozen
 class _Calls:
     """Runs applications in the tasks of hypercorn, which are not to see what the end of a call raises."""
@@ -91,9 +152,19 @@ class _Calls:
     _tasks: Any
     _failed: Callable[[Exception], Awaitable[None]]
     _is_closing: Callable[[], bool]
+    _messages: _Messages
 
     async def spawn_app(self, app: Any, config: Any, scope: Any, send: Callable[[Any], Awaitable[None]]) -> Any:
         """As of the task group; *send* is called with ``None`` when the application has ended."""
+        if scope["type"] != "websocket":
+            return await self._spawn(app, config, scope, send)
+
+        async def taking(scope: Any, receive: _Receive, *rest: Any) -> None:
+            await app(scope, self._messages.taken(receive), *rest)
+
+        return self._messages.counted(await self._spawn(taking, config, scope, send))
+
+    async def _spawn(self, app: Any, config: Any, scope: Any, send: Callable[[Any], Awaitable[None]]) -> Any:
 
         async def guarded(message: Any) -> None:
             try:
@@ -114,12 +185,13 @@ class _Calls:
 
 
 class Http1(H11Protocol):
-    """One connection."""
+    """One connection; *bodies* counts what all of them hold for the application."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, bodies: Bodies, *args: Any) -> None:
+        super().__init__(*args)
         self.connection = _Heads(h11.SERVER, max_incomplete_event_size=self.config.h11_max_incomplete_size)
-        calls: Any = _Calls(self.task_group, self._failed, lambda: self._closing)
+        self._messages = _Messages(Share(bodies))
+        calls: Any = _Calls(self.task_group, self._failed, lambda: self._closing, self._messages)
         self.task_group = calls
         self._closing = False
         self._to_client, self.send = self.send, self._send
@@ -128,6 +200,8 @@ class Http1(H11Protocol):
     async def handle(self, event: Event) -> None:
         """Take what the client has sent, or that it is gone."""
         self._closing = self._closing or isinstance(event, Closed)
+        if isinstance(event, Closed) and isinstance(self.stream, WSStream):
+            self._drop(self.stream)
         try:
             await self._take(event)
         except Exception as error:  # noqa: BLE001 - the server has others to serve
@@ -157,23 +231,42 @@ class Http1(H11Protocol):
         while data:
             began, piece, data = perf_counter(), data[: self._turn], data[self._turn :]
             await super().handle(RawData(piece))
-            if isinstance(self.stream, WSStream) and self.stream.buffer.length > self.stream.buffer.max_length:
-                await self._close_stream()  # hypercorn has told the client; what else it sends is dropped
-                await self.send(Updated(idle=True))  # and the time runs in which it has to go
+            if isinstance(self.stream, WSStream):
+                await self._look_at(self.stream)
             is_dear = perf_counter() - began > _TURN
             self._turn = max(self._turn // 2, _LEAST) if is_dear else min(self._turn * 2, _MOST)
             await checkpoint()
 
+    async def _look_at(self, stream: WSStream) -> None:
+        """End a connection that has sent a message that is too large, or for which there is no room."""
+        if stream.buffer.length <= stream.buffer.max_length:  # else hypercorn has told the client
+            try:
+                self._messages.hold(stream.buffer.length)
+            except TooBusy:
+                await self.send(RawData(stream.connection.send(CloseConnection(CloseReason.TRY_AGAIN_LATER))))
+            else:
+                return
+        self._drop(stream)
+        await self._close_stream()  # what else it sends is dropped
+        await self.send(Updated(idle=True))  # and the time runs in which it has to go
+
+    def _drop(self, stream: WSStream) -> None:
+        stream.buffer.clear()  # or a cycle of references keeps what is in it until the next collection of everything
+        self._messages.free()
+
 
 @contextmanager
-def spoken() -> Iterator[None]:
+def spoken(bodies: int) -> Iterator[None]:
     """Have hypercorn speak `Http1` and nothing else on connections that are made within the block.
+
+    Args:
+        bodies: Bytes of messages over WebSocket that the application has not taken, of all connections together.
 
     It has no setting for that, so the name by which it makes the protocol of a connection is bound to ours.  HTTP/2
     begins in hypercorn's own protocol only, or in TLS, which is not served.
     """
     given = hypercorn.protocol.H11Protocol  # type: ignore[attr-defined]
-    hypercorn.protocol.H11Protocol = Http1  # type: ignore[attr-defined]
+    hypercorn.protocol.H11Protocol = partial(Http1, Bodies(bodies))  # type: ignore[attr-defined,assignment]
     try:
         yield
     finally:

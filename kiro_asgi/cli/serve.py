@@ -179,7 +179,9 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             loop=arguments.loop,
             root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
             graceful_timeout=arguments.graceful_timeout,
-            frame_bytes=settings.responses.frame_bytes,
+            # One that fills more than half of the room would find none even when it comes alone.
+            frame_bytes=min(settings.responses.frame_bytes, settings.limits.body_bytes_in_flight // 2),
+            frames_bytes=settings.limits.body_bytes_in_flight,
         )
         server.ready()
         process = (partial(_SimulatedProcess, tapes=tapes) if simulate else _Process)(

@@ -71,6 +71,9 @@ class Server:
     frame_bytes: int = 32 * 1024 * 1024
     """Largest message of a client's over WebSocket."""
 
+    frames_bytes: int = 128 * 1024 * 1024
+    """All messages of clients over WebSocket that the application has not taken."""
+
     async def serve(self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
         """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
 
@@ -112,7 +115,7 @@ class Server:
         # A task of its own for hypercorn: on Python 3.11 its asyncio.TaskGroup leaves the task that runs it marked as
         # being cancelled, which no cancel scope around it would survive.
         _accept_patiently(self.loop)
-        with import_extra("kiro_asgi.cli.http1", "standalone").spoken():
+        with import_extra("kiro_asgi.cli.http1", "standalone").spoken(self.frames_bytes):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sever_on_cancel)
                 tasks.start_soon(run)

@@ -257,7 +257,8 @@ class LimitSettings:
     """Request bodies held at once, in bytes, each from its arrival to the end of its answer; one for which there is no
     room is refused with 503.  Each may be as large as what the others leave free, so at least twice ``body_bytes``.
     Stored responses and conversations count likewise while they are read or built on; what one client holds of them may
-    be as much as the rest leaves free.  The default has room for 500 answers at once to requests of 250 kB."""
+    be as much as the rest leaves free.  ``kiro-asgi serve`` has as much room again for messages over WebSocket that it
+    has not taken yet.  The default has room for 500 answers at once to requests of 250 kB."""
 
     body_timeout: float = setting(30.0, Bounds(MOMENT, DAY))
     """Seconds for the whole request body to arrive."""

@@ -23,7 +23,7 @@ from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.asgi.taping import ReplayedSettings
 from kiro_asgi.config import Settings
-from kiro_asgi.limits import TAPE_SETTINGS
+from kiro_asgi.limits import TAPE_SETTINGS, TAPE_WAITS
 from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
@@ -37,6 +37,11 @@ _LONGEST: Final = 30.0
 
 _LOOK: Final = 0.05
 
+_TOO_OFTEN: Final = (
+    f"the replay waits more than {TAPE_WAITS} times, e.g. to send a sign of life in a long silence; "
+    "a longer stream.heartbeat is a remedy"
+)
+
 
 class _Selector(selectors.DefaultSelector):
     """Waits for no file, but for threads, which wake the loop; time jumps to the next timer."""
@@ -45,6 +50,7 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self.now = 0.0
         self._speed = speed
+        self._waits = 0
         self._idle_since: float | None = None
 
     def select(self, timeout: float | None = None) -> list[Any]:
@@ -61,6 +67,9 @@ class _Selector(selectors.DefaultSelector):
             events = super().select(timeout / self._speed)
         self.now += timeout
         self._idle_since = None
+        self._waits += 1
+        if self._waits == TAPE_WAITS:  # once: those that are cancelled then may still wait
+            raise TapeError(_TOO_OFTEN, code="replay.waits")
         return list(events)
 
 
@@ -95,7 +104,10 @@ _SHOWN: Final = 60
 _PROOF: Final = re.compile(rb"\b(k[a-z]{2}\d\.)[A-Za-z0-9_-]{43}")
 """32 bytes in base64 at the beginning of what the gateway has sealed for a client, after the seal's version."""
 
-_FIXED: Final[Mapping[str, Any]] = MappingProxyType({"client.api_keys": [_KEY], "raise_unexpected": True})
+_FIXED: Final[Mapping[str, Any]] = MappingProxyType(
+    {"client.api_keys": [_KEY], "raise_unexpected": True, "state.seal_key": _KEY}
+)
+"""Settings that every replay has.  With a seal's key it gives the same each time: without, each app draws its own."""
 
 
 @frozen
@@ -187,7 +199,7 @@ def derive(
         changed: Settings by path, e.g. ``{"stream.heartbeat": 5}``, instead of the tape's.
 
     Raises:
-        TapeError: The tape is cut, or has no request.
+        TapeError: The tape is cut, or has no request, or waits more often than `kiro_asgi.limits.TAPE_WAITS`.
         ConfigError: The settings cannot work.
     """
     if tape.cut:

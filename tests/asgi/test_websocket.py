@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from attrs import define, field
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.protocol import ASGIApp, Message, Scope
+from kiro_asgi.limits import WEBSOCKET_WAITING
 from kiro_asgi.quota.settings import hash_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, http_scope
@@ -378,6 +380,36 @@ async def test_limits_close_it(gateway, settings, frames, code):
     assert peer.closed == code
     if "lifetime" in settings:
         assert peer.frames[-1]["error"]["code"] == "websocket_connection_limit_reached"
+
+
+async def test_what_was_read_is_not_kept(gateway, sim):
+    """Neither by errors that wait for their turn, nor while the client does not take the reply to a frame, nor between
+    two requests: what is held is counted."""
+    size = 1024 * 1024
+    async with connected(gateway()) as peer:
+        await turn(peer, "Hi.")
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+
+            async def settle(most: float) -> None:
+                with anyio.fail_after(10):
+                    while tracemalloc.get_traced_memory()[0] - before > most * size:  # noqa: ASYNC110 - memory
+                        await anyio.sleep(0.01)
+
+            await turn(peer, "x" * size)
+            await settle(0.5)
+            await peer.say(create("sim:stall-mid"))
+            for _ in range(WEBSOCKET_WAITING):
+                await peer.say(" " * size)
+                await settle(0.5)
+            peer.blocked = anyio.Event()
+            await peer.say(json.dumps({"type": "response.interrupt", "more": " " * size}))
+            await settle(0.5)
+        finally:
+            tracemalloc.stop()
+            if peer.blocked is not None:
+                peer.blocked.set()
 
 
 async def test_nothing_is_sent_after_the_end(gateway):

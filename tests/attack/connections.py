@@ -13,7 +13,7 @@ import h2.connection
 import h2.settings
 
 from tests.attack.client import Client, Reply, read, reset
-from tests.attack.rows import HOSTILE, KIRO, Attack, row
+from tests.attack.rows import HOSTILE, KIRO, Attack, create_event, row
 from tests.attack.shapes import BEGINNINGS, MIB, WEBSOCKET, frame
 
 HEAD: Final = 20.0
@@ -106,6 +106,37 @@ async def endless_frame(attack: Attack) -> None:
     attack.note(f"{sent} MiB taken")
     attack.want(told == b"\x88\x02" + (1009).to_bytes(2, "big"), f"{told!r} instead of 1009")
     reset(writer)
+
+
+@row(
+    "40 WebSockets with 7.9 MiB of a message of 8 MiB each, and then as much in whole messages behind a silent answer",
+    "those for which there is no room are closed with 1013; another is answered meanwhile, over WebSocket too",
+    gateway="small",
+    seconds=60,
+)
+async def messages_left(attack: Attack) -> None:
+    half = frame(1, b" " * (8 * MIB - 1024))[: -100 * 1024]
+    silent = frame(1, create_event("attack:comments").encode())
+    for data, before in ((half, b""), (frame(1, b" " * (MIB - 1024)) * 8, silent)):
+        opened, busy = [], 0
+        for _ in range(40):
+            reader, writer, _ = await _websocket(attack)
+            opened.append((reader, writer))
+            writer.write(before + data)
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await writer.drain()
+                    busy += (1013).to_bytes(2, "big") in await reader.read(1 << 16)
+        attack.note(f"{busy} closed with 1013")
+        await attack.ask("responses", "attack:words", 200, model=HOSTILE)
+        reader, writer, _ = await _websocket(attack)
+        writer.write(frame(1, create_event("attack:words").encode()))
+        told = b""
+        async with asyncio.timeout(5):
+            while b"response.completed" not in told:
+                told += await reader.read(1 << 16)
+        for _, each in (*opened, (reader, writer)):
+            reset(each)
 
 
 async def _flood(attack: Attack, data: bytes, *, before: bytes = b"", reads: bool = True) -> None:

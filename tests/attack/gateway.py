@@ -102,6 +102,7 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "slow-names": Setting(
         {
             "KIRO_ASGI__FETCH__ALLOW": "*.slow.test",
+            **_known(keep_alive="0"),  # so that each request looks up its service's name
             "PYTHONPATH": _with_python_path(SLOW_NAMES),
         }
     ),

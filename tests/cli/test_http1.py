@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 import anyio
@@ -41,6 +41,7 @@ class Recorder:
     """Set when a WebSocket has ended."""
 
     accepts: bool = True
+    listens: bool = True
 
     async def __call__(self, scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
         if scope["type"] == "http":
@@ -58,6 +59,8 @@ class Recorder:
         await receive()
         if self.accepts:
             await send({"type": "websocket.accept"})
+        if not self.listens:
+            await self.over.wait()
         while (message := await receive())["type"] != "websocket.disconnect":
             self.messages.append(message["text"])
         self.over.set()
@@ -67,11 +70,11 @@ class Recorder:
 
 
 @asynccontextmanager
-async def served(loop: str, app: Recorder) -> AsyncIterator[int]:
-    """The port where *app* is served meanwhile."""
+async def served(loop: str, app: Recorder, messages: int = 16 * LARGEST) -> AsyncIterator[int]:
+    """The port where *app* is served meanwhile, with *messages* bytes of those that it has not taken."""
     listener, stop = bind("127.0.0.1", 0), anyio.Event()
     port = listener.getsockname()[1]
-    server = Server(loop=loop, graceful_timeout=0.1, head_timeout=LIMIT, frame_bytes=LARGEST)
+    server = Server(loop=loop, graceful_timeout=0.1, head_timeout=LIMIT, frame_bytes=LARGEST, frames_bytes=messages)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, app, listener, stop.wait)
         yield port
@@ -159,6 +162,34 @@ async def test_a_message_that_is_too_large_ends_the_connection(anyio_backend_nam
     assert app.messages == []
 
 
+BUSY: Final = b"\x88\x02" + (1013).to_bytes(2, "big")
+
+
+@pytest.mark.parametrize("way", ["unfinished", "waiting"])
+async def test_messages_that_nobody_takes_are_bounded(anyio_backend_name: str, way: str) -> None:
+    """Of all connections together: those that want more are told to come again, and a short message has room.  What
+    was left is forgotten."""
+    app = Recorder(listens=way == "unfinished")
+    data = frame(1, b"x" * LARGEST)
+    data = data[:-9] if way == "unfinished" else data
+    async with served(anyio_backend_name, app, 4 * LARGEST) as port:
+        for _ in range(3):
+            told = [b""] * 12
+            async with AsyncExitStack() as stack:
+                opened = [(await stack.enter_async_context(websocket(port)))[0] for _ in told]
+                for number, stream in enumerate(opened):
+                    await stream.send(data)
+                    with anyio.move_on_after(0.05):
+                        told[number] = await stream.receive()
+                short, _ = await stack.enter_async_context(websocket(port))
+                await short.send(frame(1, b"short") + frame(9))
+                with anyio.fail_after(PATIENCE):
+                    assert await short.receive() == b"\x8a\x00", "no pong"
+
+            assert {*told} == {b"", BUSY} and 1 <= told.count(b"") <= 4, told
+        app.over.set()
+
+
 async def test_the_largest_message_arrives_whole(anyio_backend_name: str) -> None:
     """At the limit, in one frame or in fragments with pings between."""
     app = Recorder()
@@ -230,13 +261,15 @@ async def test_what_fails_on_one_connection_ends_that_one(
     assert [record.getMessage() for record in caplog.records] == ["a connection is broken off: RuntimeError: a fault"]
 
 
-def protocols() -> Iterator[type[H11Protocol]]:
+def protocols() -> Iterator[Any]:
     yield hypercorn.protocol.H11Protocol  # type: ignore[attr-defined]
-    with spoken():
+    with spoken(LARGEST):
         yield hypercorn.protocol.H11Protocol  # type: ignore[attr-defined]
     yield hypercorn.protocol.H11Protocol  # type: ignore[attr-defined]
 
 
 def test_hypercorn_is_as_before_when_the_gateway_has_ended() -> None:
     """Other applications in the process have the hypercorn that they know."""
-    assert [*protocols()] == [H11Protocol, Http1, H11Protocol]
+    before, meanwhile, after = protocols()
+
+    assert (before, meanwhile.func, after) == (H11Protocol, Http1, H11Protocol)

@@ -16,6 +16,7 @@ from kiro_asgi.asgi.taping import is_replayed
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import Leaf, leaves
+from kiro_asgi.replay import derive
 from kiro_asgi.replay.service import settings_at
 from kiro_asgi.tapes import Tape, TapeError, load_tape, read_tape
 
@@ -127,3 +128,18 @@ def hostile_values(known: Mapping[str, Leaf]) -> Iterator[tuple[str, Any]]:
     for path, leaf in known.items():
         if leaf.type not in (bool, int, float) and path != "custom.evil.endpoint":
             yield path, "evil" if leaf.type is str else ["evil"]
+
+
+def test_a_silence_of_a_day_with_a_sign_of_life_each_millisecond(monkeypatch):
+    """A tape cannot keep whoever replays it busy for ever; the message names the setting that does."""
+    tape = load_tape(TAPE)
+    late = [evolve(line, t=line.t + 86_000) if line.kind.startswith("up.b") else line for line in tape.lines]
+    patient = dict.fromkeys(("stream.idle_timeout", "kiro.first_token_timeout", "limits.request_timeout"), 86_400)
+    settings = {**tape.head.members["settings"], **patient, "stream.heartbeat": 0.001}
+    hostile = Tape((evolve(tape.head, members={**tape.head.members, "settings": settings}), *late[1:]))
+
+    monkeypatch.setattr("kiro_asgi.replay.run.TAPE_WAITS", 5_000)
+    with pytest.raises(TapeError, match=r"stream\.heartbeat") as raised:
+        derive(hostile)
+
+    assert raised.value.code == "replay.waits"

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from kiro_asgi import simulator
 from kiro_asgi.replay import derive
 from kiro_asgi.replay.trimming import shrink, trim
+from kiro_asgi.tapes import load_tape
 from kiro_asgi.wire.json import loads
 from tests.asgi.driver import post
+from tests.tapes.corpus import CORPUS
 from tests.tapes.recording import MODELS, tapes_of
 
 JSON = st.recursive(
@@ -75,3 +77,12 @@ async def test_a_long_request(tmp_path):
     assert small.head.members["settings"] == {} != tape.head.members["settings"]
     (asked,) = (line.data for line in small.of("up.request"))
     assert b"frog" not in asked and b"conversationState" in asked
+
+
+def test_a_sealed_answer():
+    """What the gateway seals is the same in each replay, or no part of such a tape could go."""
+    tape = load_tape(CORPUS / "sealed.tape.jsonl")
+    first, again, small = derive(tape), derive(tape), trim(tape)
+
+    assert first.sent == again.sent == small.sent == derive(small).sent
+    assert len(small.request.data) < len(tape.request.data)

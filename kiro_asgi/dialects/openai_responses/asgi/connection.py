@@ -146,14 +146,18 @@ class Connection:
         with waiting:
             try:
                 while not self._over.is_set():
-                    message = await self._call.receive()
-                    if message["type"] == "websocket.disconnect":
-                        break
-                    await self._take(message, waiting)
+                    # What was read is in no name of this loop's: the next message, or a client that takes its reply,
+                    # may be an hour away.
+                    if reply := await self._take(await self._call.receive(), waiting):
+                        await self._send_frame(reply)
             finally:
                 self._over.set()
 
-    async def _take(self, message: Message, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+    async def _take(self, message: Message, waiting: MemoryObjectSendStream[Create | RequestError]) -> str:
+        """Take a message; what the client is told at once."""
+        if message["type"] == "websocket.disconnect":
+            self._over.set()
+            return ""
         text, data = message.get("text"), message.get("bytes") or b""
         data = data if text is None else text.encode("utf-8", "surrogatepass")
         if len(data) > self._gateway.settings.responses.frame_bytes:
@@ -161,46 +165,48 @@ class Connection:
         elif text is None and not _is_text(data):  # some clients send text as binary
             await self._close(_NOT_TEXT, "expected text")
         else:
-            await self._take_frame(data, waiting)
+            return await self._take_frame(data, waiting)
+        return ""
 
-    async def _take_frame(self, data: bytes, waiting: MemoryObjectSendStream[Create | RequestError]) -> None:
+    async def _take_frame(self, data: bytes, waiting: MemoryObjectSendStream[Create | RequestError]) -> str:
         try:
             self._call.hold(len(data))
         except TooBusy as error:
-            await self._send_frame(error_frame(error))
-            return
+            return error_frame(error)
         frame: Create | Aside | RequestError
         try:
             frame = await self._gateway.offload.run(len(data), partial(read_frame, data))
         except RequestError as error:
-            frame = error  # sent in its turn: clients take it for the end of the answer under way
+            frame = _without_origin(error)  # sent in its turn: clients take it for the end of the answer under way
         if not isinstance(frame, Create):
             self._call.release(len(data))
         if isinstance(frame, Aside):
-            if frame.reply:
-                await self._send_frame(frame.reply)
-            return
+            return frame.reply
         try:
             waiting.send_nowait(frame)
         except anyio.WouldBlock:
             if isinstance(frame, Create):
                 self._call.release(frame.size)
             message = f"{WEBSOCKET_WAITING} requests of this connection wait already; send more when one is answered"
-            await self._send_frame(error_frame(LimitReached(message, code="too_many_pending_requests")))
+            return error_frame(LimitReached(message, code="too_many_pending_requests"))
+        return ""
 
     # Frames to the client.
 
     async def _respond(self, requests: MemoryObjectReceiveStream[Create | RequestError]) -> None:
         with suppress(anyio.EndOfStream):
             while not self._over.is_set():
-                frame = await self._next(requests)
-                if frame is None:
-                    await self._expire()
-                elif isinstance(frame, RequestError):
-                    await self._refuse(frame)
-                else:
-                    self._call.release(frame.size)
-                    await self._respond_to(frame)
+                await self._respond_once(requests)
+
+    async def _respond_once(self, requests: MemoryObjectReceiveStream[Create | RequestError]) -> None:
+        frame = await self._next(requests)
+        if frame is None:
+            await self._expire()
+        elif isinstance(frame, RequestError):
+            await self._refuse(frame)
+        else:
+            self._call.release(frame.size)
+            await self._respond_to(frame)
 
     async def _next(self, requests: MemoryObjectReceiveStream[Create | RequestError]) -> Create | RequestError | None:
         """The next frame that is to be answered; ``None`` when none is going to be.
@@ -302,6 +308,12 @@ class _Channel:
         if not message["more_body"]:
             for text in self._frames.flush():
                 await self._send({"type": "websocket.send", "text": text})
+
+
+def _without_origin(error: RequestError) -> RequestError:
+    """*error* without the frames and errors that it came from, which keep what was read."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _is_text(data: bytes) -> bool:
