@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kiro_asgi._version import __version__
 
 if TYPE_CHECKING:
-    from kiro_asgi.asgi.app import App, create_app
+    from kiro_asgi.asgi.app import App
     from kiro_asgi.asgi.mount import mount
     from kiro_asgi.asgi.readiness import Readiness
     from kiro_asgi.asgi.server_tools import ServerTool
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         TapeSettings,
         ToolSettings,
     )
+    from kiro_asgi.create import create_app
     from kiro_asgi.dialects.base import Dialect
     from kiro_asgi.dialects.manifest import DialectManifest
     from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, StoreUnavailable, UpstreamError
@@ -102,7 +103,8 @@ _HOMES: Final = MappingProxyType(
     {
         name: module
         for module, names in {
-            "asgi.app": "App create_app",
+            "asgi.app": "App",
+            "create": "create_app",
             "asgi.mount": "mount",
             "asgi.readiness": "Readiness",
             "asgi.server_tools": "ServerTool",

@@ -15,9 +15,9 @@ from attrs import evolve, frozen
 from kiro_asgi.asgi.exchange import PassthroughRequest
 from kiro_asgi.asgi.memory import CUT_ANSWER
 from kiro_asgi.asgi.models import PHASE, UNCITED, VERBOSITY, Models, Provider
-from kiro_asgi.asgi.operations import new_dialects
 from kiro_asgi.asgi.passthrough import Reason, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.providers import keyed, new_providers, new_registry
+from kiro_asgi.asgi.routing import new_dialects
 from kiro_asgi.asgi.server_tools import HOSTED_DROPPED
 from kiro_asgi.asgi.translated import OLDEST_DROPPED
 from kiro_asgi.config import Settings

@@ -99,7 +99,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "stages.own",
-        "The application has stages of its own (``App(..., stages=...)``), which take the gateway's events.",
+        "The application has stages of its own (``create_app(..., stages=...)``), which take the gateway's events.",
         lambda c: bool(c.stages),
     ),
     Reason(

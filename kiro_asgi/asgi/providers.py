@@ -9,11 +9,9 @@ from ssl import SSLContext
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
-from kiro_asgi.asgi.attachments import AttachmentSource
 from kiro_asgi.asgi.models import Provider
-from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.server_tools import ServerTool, Toolbox, WebSearch, checked
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
@@ -27,9 +25,6 @@ from kiro_asgi.net.lookups import Lookups
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.private import require_own_file
-from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
-from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
@@ -334,39 +329,3 @@ def _catalogue(
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )
     return Catalogue(source, SingleFlight(f"asking {path} for its models", transport), settings.models_ttl)
-
-
-@frozen(kw_only=True)
-class Internals:
-    """Parts that are made differently for a replay: the network, the calibration and the stages."""
-
-    transports: Transports = new_transport
-    """Makes the connections to services."""
-
-    fetcher: Callable[[Settings], AttachmentSource | None] = new_fetcher
-    """Makes the fetcher of addresses named in requests."""
-
-    calibration: Calibration = field(factory=Calibration)
-    """Experience with estimates, to which the application adds its own."""
-
-    pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
-    """Makes the stages of an answer."""
-
-    offload: Offload = field(factory=Offload)
-    """Runs long work."""
-
-    dates: Callable[[], float] | None = None
-    """Seconds since the epoch, for dates in answers; ``None``: by the application's clock."""
-
-    context_windows: Mapping[tuple[str, str], int] = field(factory=dict)
-    """Tokens that models can read and write, by upstream and model, as far as that is known without asking."""
-
-
-def usual_internals(settings: Settings) -> Internals:
-    """The network, or what stands in its place where no service is to be asked."""
-    if not settings.simulate:
-        return Internals()
-    from kiro_asgi.simulation import SimulatedTransport  # imports the simulator, which few need
-
-    transport = SimulatedTransport()
-    return Internals(transports=lambda settings, proxy: transport)

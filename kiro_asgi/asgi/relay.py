@@ -9,6 +9,8 @@ then the next upstream that the operator configured; then the error goes to the 
 the upstream's answer to the client.  The other waits for the client to leave, because a server may swallow what is sent
 to a client that is gone.  With a stream, it interrupts that to look at the time: it keeps the client patient while the
 upstream thinks, and drops one that takes nothing any more.  When the first ends, or the client is gone, both end.
+
+`Replies` is what the operations of client APIs call.
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ from logging import DEBUG, getLogger
 from typing import Any, Final, NoReturn
 
 import anyio
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
+from kiro_asgi.asgi.admission import Admission
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import ExchangeFactory
 from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
-from kiro_asgi.asgi.protocol import Disconnected, Scope, Stalled, header_values
+from kiro_asgi.asgi.protocol import Disconnected, Headers, Scope, Send, Stalled, header_values
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
-from kiro_asgi.asgi.reports import UNKNOWN, localized, log_body, log_notes, notices_in
+from kiro_asgi.asgi.reports import UNKNOWN, localized, log_body, log_notes, notices_in, rules_header, wants_rules
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
     InternalError,
@@ -45,6 +48,7 @@ from kiro_asgi.errors import (
     UpstreamUnreachable,
 )
 from kiro_asgi.model.events import StopReason
+from kiro_asgi.model.message import replay
 from kiro_asgi.net.retry import Remedy
 from kiro_asgi.net.transport import Reader
 from kiro_asgi.observers.base import Outcome
@@ -552,3 +556,45 @@ class Relay:
             _log.info("answer complete, with %s", unknown, extra={"request_id": self._call.request_id})
         if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in expected):
             self._warn("answer complete, but: %s", unexpected)
+
+
+@frozen
+class Replies:
+    """Answers requests: settles where each goes, admits it, and relays what comes."""
+
+    _context: AnswerContext
+    _exchanges: ExchangeFactory
+    _admission: Admission
+    _renewal: Callable[[Call], Callable[[], Awaitable[None]] | None]
+    """Makes the work that keeps the leases of a call for as long as it is answered."""
+
+    async def reply(self, call: Call, request: ClientRequest, send: Send) -> None:
+        """Ask an upstream what *request* asks, and send the answer by *send*.
+
+        Raises:
+            KiroAsgiError: There is none, and nothing has been sent.
+        """
+        call.model = request.model
+        exchange = await self._exchanges.settle(request)
+        call.upstream, call.notes = exchange.upstream.name, exchange.notes
+        output = partial(self._output, call, request, send)
+        if (answer := exchange.known_answer) is not None:
+            known = output(exchange)
+            known.put(replay(answer))
+            await known.finish()
+            return
+        call.meanwhile = self._renewal(call)
+        async with self._admission.admit(call, exchange):
+            await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
+
+    def _output(self, call: Call, request: ClientRequest, send: Send, exchange: Exchange) -> Output[Any]:
+        """Where the answer to *exchange* goes."""
+        traits, shows_rules = request.dialect.traits, wants_rules(call.scope)
+
+        def headers() -> Headers:
+            usual = (content_type, *call.headers)
+            return (*usual, rules_header(call.notes)) if shows_rules else usual
+
+        content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
+        channel = send if exchange.streamed else call.in_time(send)
+        return exchange.output(channel, headers, self._context.settings, self._context.clocks.steady)

@@ -11,7 +11,10 @@ from typing import Final, TypeVar
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Scope, header_values
-from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, Endpoint
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, DialectOptions, Endpoint, served
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 
 Name = TypeVar("Name", bytes, str)
@@ -305,3 +308,14 @@ def _not_taken(method: str, path: str, allow: tuple[str, ...]) -> KiroAsgiError:
 def _union(names: Iterable[tuple[Name, ...]]) -> tuple[Name, ...]:
     """All of *names*, each once, in their order."""
     return tuple(dict.fromkeys(chain.from_iterable(names)))
+
+
+def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
+    """The client APIs that are served: those that come with the package, then those that *settings* have a table for.
+
+    Raises:
+        ConfigError: A setting of one of them cannot work.
+    """
+    usual = DialectOptions(emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk)
+    made = {api: api.make(usual) for api in BUILTIN}
+    return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}

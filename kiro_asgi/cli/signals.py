@@ -18,10 +18,12 @@ from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.parts import Additions, Internals
 from kiro_asgi.asgi.protocol import Lifespan
-from kiro_asgi.asgi.providers import Internals, new_store
+from kiro_asgi.asgi.providers import new_store
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
+from kiro_asgi.create import new_app
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import Observer
@@ -161,7 +163,7 @@ class Reloadable:
 
     def _new_app(self, settings: Settings, store: Store) -> App:
         # On the network in any case: a simulated service of this command is behind a socket, too.
-        return App(settings, store=store, observers=self._observers, internals=Internals())
+        return new_app(settings, Additions(store=store, observers=tuple(self._observers)), Internals())
 
     def drain(self) -> None:
         """Report as not ready from now on."""

@@ -89,7 +89,7 @@ class InspectorSettings:
     """Opens the page, which shows the calls of all clients; no client's key opens it."""
 
     trust_host: bool = False
-    """Let the host decide who may open the page, by ``App(may_inspect=…)``; then it asks for no secret."""
+    """Let the host decide who may open the page, by ``create_app(may_inspect=…)``; then it asks for no secret."""
 
     hosts: tuple[str, ...] = setting((), SITE)
     """Host names under which browsers may open it, in addition to those of the machine itself (``localhost``,

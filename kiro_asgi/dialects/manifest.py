@@ -175,9 +175,9 @@ class DialectManifest:
     likeness: Callable[[Mapping[str, Any]], int] = lambda request: 0
     """Likeness of a request body to those of this API: 2 for surely, 1 for probably, -1 for not at all."""
 
-    operations: Callable[[], Callable[..., Any]] | None = None
-    """Import the factory of the object whose methods are the endpoints' operations; ``None`` where those are `ANSWER`
-    and `COUNT`."""
+    operations: str = "kiro_asgi.apis.operations:Operations"
+    """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands
+    above the application, and is imported when one is made."""
 
     @property
     def root(self) -> str:

@@ -17,13 +17,14 @@ from typing import Any, Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.parts import Additions, Internals
 from kiro_asgi.asgi.protocol import Message, Scope
-from kiro_asgi.asgi.providers import Internals
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.asgi.taping import ReplayedSettings
+from kiro_asgi.compose import compose
 from kiro_asgi.config import Settings
 from kiro_asgi.limits import TAPE_SETTINGS, TAPE_WAITS
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
@@ -213,15 +214,12 @@ def derive(
         script = Script.of(tape, cut, log)
         client = _Client(tape, log)
         source = _Ids(tape, loop.time)
-        app = App(
+        app = compose(
             settings,
-            clock=loop.time,
-            wall_clock=source.wall,
-            token=source.token,
-            draw=source.draw,
-            store=TapeStore.of(tape, loop.time),
-            server_tools=tuple(tools_of(tape, loop.time)),
-            internals=Internals(
+            Additions(store=TapeStore.of(tape, loop.time), server_tools=tuple(tools_of(tape, loop.time))),
+            Internals(
+                clocks=Clocks(loop.time, source.wall, source.draw),
+                token=source.token,
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
                 fetcher=lambda settings: TapeFiles.of(tape, loop.time),
                 calibration=_RecordedEstimates(tape),

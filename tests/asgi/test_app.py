@@ -9,13 +9,20 @@ import re
 import anyio
 import pytest
 
-from kiro_asgi import App, ConfigError, Settings, create_app, simulator
+from kiro_asgi import ConfigError, Settings, create_app, simulator
+from kiro_asgi.apis.operations import Gateway
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.door import Door, Router
+from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.models import Provider
+from kiro_asgi.asgi.reading import AnswerContext
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.simulator import answer, text
 from tests.asgi.answers import DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, ask, get, http_scope, post
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -365,7 +372,7 @@ async def test_the_middleware_form_falls_through(gateway, sim):
         await send({"type": "http.response.body", "body": b"inner"})
 
     settings = Settings.from_mapping({"client": {"api_keys": ["k"]}, "kiro": {"endpoint": sim.url, "api_key": "x"}})
-    app = App(settings, inner=inner)
+    app = create_app(settings, inner=inner)
     beyond, ours = get("/elsewhere", key=None), get("/health", key=None)
     await beyond.run(app)
     await ours.run(app)
@@ -506,7 +513,8 @@ async def test_no_log_line_and_no_error_holds_a_secret(dialect, stream, marker, 
     told = exchange.content.decode() + "".join(f"{record.getMessage()} {record.__dict__}" for record in logged.records)
     assert not [name for name, canary in SECRETS.items() if canary in told]
     assert len(access_lines(logged)) == 1
-    shown = repr(app) + repr(vars(app))
+    parts = (Door, Router, Provider, Authenticator, Gateway, AnswerContext, ExchangeFactory, Settings)
+    shown = repr(app) + "".join(repr(part_of(app, kind)) for kind in parts)
     assert not [name for name, canary in SECRETS.items() if canary in shown]
 
 
@@ -534,7 +542,7 @@ class Letters:
 async def test_a_tokenizer_can_be_put_in(sim):
     """F414: counts that the service does not give come from the tokenizer, before, while and after it answers."""
     settings = settings_for(sim.url, {})
-    app = App(settings, estimator=Letters())
+    app = create_app(settings, estimator=Letters())
     try:
         sim.enqueue(simulator.answer(*simulator.text("four"), trailers=simulator.Trailers(input_tokens=None)))
         whole = await ask("anthropic", "abcdefghij", stream=False).run(app)

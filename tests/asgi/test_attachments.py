@@ -16,11 +16,13 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.attachments import AttachmentFetcher
+from kiro_asgi.asgi.call import Bodies
 from kiro_asgi.asgi.providers import new_fetcher
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.net.hosts import CERTIFICATE, HOST, Host, Resolver, hosted, permit_loopback
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -219,7 +221,7 @@ async def test_what_is_fetched_takes_room_like_a_body(app, host, sim):
     assert exchange.status == 503
     assert "too many bytes of requests" in exchange.json()["error"]["message"]
 
-    assert app._bodies.held == 0
+    assert part_of(app, Bodies).held == 0
     assert (await ask("openai", image_part("openai", urls[0])).run(app)).status == 200
 
 

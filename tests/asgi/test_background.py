@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kiro_asgi import create_app
-from kiro_asgi.dialects.openai_responses.asgi import background
+from kiro_asgi.apis.responses import background
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import get, post

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kiro_asgi import App, ConfigError, Settings
+from kiro_asgi import App, ConfigError, Settings, create_app
 from kiro_asgi.asgi.call import Bodies, Share
 from kiro_asgi.asgi.protocol import _collect, read_body
 from kiro_asgi.errors import TooBusy
@@ -17,6 +17,7 @@ from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, ask, http_scope, post
 from tests.growth import assert_linear
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +119,7 @@ async def small(sim) -> AsyncIterator[Callable[..., App]]:
 
     def make(**slices) -> App:
         limits = {"body_bytes": 512 * KIB, "body_bytes_in_flight": 1024 * KIB, "body_timeout": 5.0}
-        apps.append(App(settings_for(sim.url, {"limits": limits, **slices})))
+        apps.append(create_app(settings_for(sim.url, {"limits": limits, **slices})))
         return apps[-1]
 
     yield make
@@ -137,7 +138,7 @@ async def test_half_sent_bodies_hold_no_more_than_the_limit(dialect, small):
         for client in clients:
             await client.stalled.wait()
         refused = [client.exchange for client in clients if client.exchange.messages]
-        held = app._bodies.held
+        held = part_of(app, Bodies).held
         other = await ask(dialect, "sim:count=3 " + "x" * 50 * KIB, stream=False).run(app)
         for client in clients:
             client.stop.set()
@@ -148,7 +149,7 @@ async def test_half_sent_bodies_hold_no_more_than_the_limit(dialect, small):
         assert "too many bytes" in error_of(dialect, exchange)["message"]
     assert 0 < held <= 1024 * KIB - 50 * KIB
     assert text_of(dialect, other) == "1 2 3 "
-    assert app._bodies.held == 0
+    assert part_of(app, Bodies).held == 0
 
 
 async def test_a_length_reserves_nothing(small):
@@ -161,7 +162,7 @@ async def test_a_length_reserves_nothing(small):
             tasks.start_soon(client.run, app)
         for client in clients:
             await client.stalled.wait()
-        assert app._bodies.held == 0
+        assert part_of(app, Bodies).held == 0
         assert (await ask("openai", "sim:count=1 " + "x" * 400 * KIB, stream=False).run(app)).status == 200
         for client in clients:
             client.stop.set()
@@ -190,11 +191,11 @@ async def test_a_body_is_held_until_its_answer_ends(small, sim):
             tasks.start_soon(ask("openai", "sim:stall " + "x" * 10 * KIB, stream=True).run, app)
             while not sim.requests:  # noqa: ASYNC110 - nothing sets an event
                 await anyio.sleep(0.01)
-            assert app._bodies.held > 10 * KIB
+            assert part_of(app, Bodies).held > 10 * KIB
             tasks.cancel_scope.cancel()
 
     assert not scope.cancelled_caught
-    assert app._bodies.held == 0
+    assert part_of(app, Bodies).held == 0
 
 
 async def test_a_body_is_in_memory_once():

@@ -6,7 +6,7 @@ import pytest
 from starlette.authentication import SimpleUser
 from starlette.middleware.cors import CORSMiddleware
 
-from kiro_asgi import App, ConfigError, Settings, mount
+from kiro_asgi import ConfigError, Settings, create_app, mount
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, ask, get, http_scope, post
 
@@ -41,7 +41,7 @@ ORIGINS = [
 
 
 def app_for(sim, **slices):
-    return App(settings_for(sim.url, {"cors": {"origins": list(ALLOWED)}, **slices}))
+    return create_app(settings_for(sim.url, {"cors": {"origins": list(ALLOWED)}, **slices}))
 
 
 def preflight(path: str, origin: bytes, asked: str = SDK_HEADERS, method: str = "POST") -> Exchange:
@@ -141,7 +141,7 @@ async def test_answers_of_every_status_are_readable(exchange, status, origin, al
 
 async def test_without_origins_nothing_of_it_is_there(sim):
     """Off by default: an ``OPTIONS`` is refused as ever, and a host's own middleware tells once what it tells."""
-    app = App(settings_for(sim.url, {}))
+    app = create_app(settings_for(sim.url, {}))
     refused = preflight("/v1/messages", PAGE)
     await refused.run(app)
     host = CORSMiddleware(mount(app, "/llm", app), allow_origins=[PAGE.decode()])

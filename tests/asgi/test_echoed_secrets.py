@@ -18,12 +18,16 @@ from anyio.abc import SocketStream
 from attrs import define
 
 from kiro_asgi import create_app
+from kiro_asgi.asgi.exchanges import ExchangeFactory
+from kiro_asgi.asgi.models import Provider
+from kiro_asgi.asgi.secrets import Secrets
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.redaction import PARTIAL
 from tests.asgi.conftest import AT_ONCE, settings_for
 from tests.asgi.driver import PATHS, Exchange, post
 from tests.listening import listening
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -334,7 +338,7 @@ async def test_a_traceback_tells_no_secret(caplog, monkeypatch):
         async def fail(*_: object) -> None:
             raise RuntimeError(f"no room for {KEY}")
 
-        monkeypatch.setattr(type(app._exchanges), "settle", fail)
+        monkeypatch.setattr(type(part_of(app, ExchangeFactory)), "settle", fail)
         exchange = await question("openai", "claude-sonnet-4.5", stream=False).run(app)
         await app.aclose()
 
@@ -350,11 +354,11 @@ async def test_a_token_that_was_replaced_is_still_a_secret(sim, tmp_path: Path):
     path.chmod(0o600)
     slices = {"kiro": {"api_key": "", "credentials_file": str(path), "auth_endpoint": sim.url}}
     app = create_app(settings_for(sim.url, slices))
-    (provider,) = app._providers
+    provider = part_of(app, Provider)
     new = await provider.credentials.get()
     error = UpstreamFault(f"{TOKEN['accessToken']} {TOKEN['refreshToken']} {new.secret} stay")
 
-    assert app._context.secrets.shown(error).message == "[redacted] [redacted] [redacted] stay"
+    assert part_of(app, Secrets).shown(error).message == "[redacted] [redacted] [redacted] stay"
     assert TOKEN["accessToken"] in error.message
     await app.aclose()
 

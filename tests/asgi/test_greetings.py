@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kiro_asgi import App, mount
+from kiro_asgi import create_app, mount
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, http_scope
 
@@ -51,7 +51,7 @@ async def test_below_a_prefix(gateway, path, below):
 async def test_the_hosts_stay_the_hosts(gateway, sim, path):
     """Beside a mounted gateway, and around one that the host's application is composed with."""
     assert await status(mount(host, "/llm", gateway()), "HEAD", path) == 418
-    composed = App(settings_for(sim.url, {}), inner=host)
+    composed = create_app(settings_for(sim.url, {}), inner=host)
     assert [await status(composed, method, path) for method in ("HEAD", "GET", "OPTIONS")] == [418] * 3
     assert await status(composed, "HEAD", "/health") == 200
     await composed.aclose()

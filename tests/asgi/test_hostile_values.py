@@ -13,13 +13,14 @@ from urllib.parse import quote_from_bytes
 import pytest
 
 import kiro_asgi
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from kiro_asgi.asgi.routing import GATEWAY
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import WEBSOCKET
 from kiro_asgi.inspector.site import _VIEWS, Inspector
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, http_scope, post
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +84,7 @@ async def admit(scope: object) -> bool:
 def app(sim, tmp_path) -> App:
     inspector = {"enabled": True, "trust_host": True, "content": "full"}
     state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "usage": True}
-    return App(settings_for(sim.url, {"inspector": inspector, "state": state}), may_inspect=admit)
+    return create_app(settings_for(sim.url, {"inspector": inspector, "state": state}), may_inspect=admit)
 
 
 def asked(method: str, path: str, query: bytes = b"", **headers: bytes) -> Exchange:
@@ -150,7 +151,7 @@ async def test_headers(app):
 async def test_an_event_id_of_any_length(app):
     """A viewer whose last event has an impossible number is shown all there is, as at the first time."""
     await ask("anthropic", "sim:text", stream=False).run(app)
-    numbering = app._inspector._numbering
+    numbering = part_of(app, Inspector)._numbering
     for number in (b"9" * 5000, b"-1", "\u0665".encode(), b"\xb2", b"1e300"):
         viewer = asked("GET", "/inspector/api/events", **{"last-event-id": numbering.encode() + b"-" + number})
 

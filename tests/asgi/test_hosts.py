@@ -12,7 +12,8 @@ import pytest
 from attrs import define, field
 
 from kiro_asgi import App, Settings
-from kiro_asgi.asgi.providers import Internals
+from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.create import new_app
 from kiro_asgi.observers import Observer
 from kiro_asgi.simulator import answer, refusal, text
 from kiro_asgi.simulator.kiro.accounts import PROFILE_ARN
@@ -62,11 +63,7 @@ class World:
         mine = {"endpoint": "", "api_key": "", "credentials_file": str(path), "auth_endpoint": self.sim.url, **kiro}
         settings = settings_for(self.sim.url, {"kiro": mine, "retry": dict(retry)})
         assert isinstance(settings, Settings)
-        made = App(
-            settings,
-            observers=[self.attempts],
-            internals=Internals(transports=self.hosts.transport),
-        )
+        made = new_app(settings, Additions(observers=(self.attempts,)), Internals(transports=self.hosts.transport))
         self.apps.append(made)
         return made
 

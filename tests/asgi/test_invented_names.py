@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi import App, simulator
+from kiro_asgi import create_app, simulator
 from kiro_asgi.asgi.usage import OTHER
 from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.observers.measures import Measuring
@@ -60,7 +60,7 @@ async def test_invented_models(anyio_backend, tmp_path):
         "inspector": {"enabled": True, "secret": "a-secret-of-its-own", "calls": 50},
     }
     async with simulator.serve(port=0, models=None) as sim:
-        app = App(settings_for(sim.url, slices), observers=(labels,))
+        app = create_app(settings_for(sim.url, slices), observers=(labels,))
         for number in range(TIMES):
             dialect = ("anthropic", "openai", "responses")[number % 3]
             question = ask(dialect, "sim:text", stream=number % 2 == 0, model=f"{INVENTED}{number}")

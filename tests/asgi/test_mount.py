@@ -13,7 +13,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount, Router
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from kiro_asgi.asgi.mount import mount, wrapped_in
 from kiro_asgi.asgi.protocol import Lifespan
 from tests.asgi.answers import comes_true
@@ -89,7 +89,7 @@ async def test_the_gateway_is_found_below_hosts_in_both_conventions(inner, root,
     """What a host makes of ``root_path`` and ``path`` on its way leads to the same route (C02)."""
     if inner == "starlette-in-starlette" and root != before:
         pytest.skip("Starlette's own routes are not found there either")
-    app = App(settings_for(sim.url, {}))
+    app = create_app(settings_for(sim.url, {}))
     prefix = "/app/llm" if "-in-" in inner else "/llm"
     found = get(f"{before}{prefix}/health", root_path=root)
     missed = get(f"{before}{prefix}/v1/nothing", root_path=root)
@@ -111,7 +111,7 @@ SPELLINGS = [f"{prefix}{path}{tail}" for prefix in PREFIXES for path in PATHS.va
 @pytest.mark.parametrize(("root", "before"), [("", ""), ("/site", ""), ("/site", "/site")])
 async def test_no_spelling_of_a_path_opens_it_without_a_key(inner, root, before, sim):
     """What is answered to a key is refused without one, however the path is written (R38)."""
-    app = MOUNTS[inner](App(settings_for(sim.url, {"limits": {"body_bytes": 1}})))
+    app = MOUNTS[inner](create_app(settings_for(sim.url, {"limits": {"body_bytes": 1}})))
     within = "/app" if "-in-" in inner else ""
     opened = set()
     for path in SPELLINGS:
@@ -262,7 +262,7 @@ WRAPPERS = {
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 async def test_a_gateway_within_middlewares_is_closed(wrap, sim):
     """R46: the docstring is true: "any middleware around one" still has its connections closed with the host."""
-    app, server = App(settings_for(sim.url, {})), Conversation()
+    app, server = create_app(settings_for(sim.url, {})), Conversation()
     assert (await ask("openai", "sim:text", stream=False).run(app)).status == 200
     assert sim.connections_open == 1
 

@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import pytest
 
-from kiro_asgi.dialects.openai_responses.asgi.conversations import Conversations
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
-from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
+from kiro_asgi.apis.responses.conversations import Conversations
+from kiro_asgi.apis.responses.owners import Owner
+from kiro_asgi.apis.responses.stored import Responses
 from kiro_asgi.dialects.openai_responses.kept import Conversation
 from kiro_asgi.errors import BodyTooLarge, RequestError
 from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.driver import Exchange, get, http_scope, post
+from tests.parts import part_of
 from tests.valkey_server import needs_server, running
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +88,7 @@ async def test_deleting_leaves_nothing(gateway):
 
     assert [(await get(each).run(app)).status for each in paths] == [404, 404, 404]
     assert (await delete(path).run(app)).status == 404
-    assert len(app._store) == 0
+    assert len(part_of(app, MemoryStore)) == 0
 
 
 async def test_nobody_reaches_what_is_anothers(gateway, sim):
@@ -213,7 +214,7 @@ async def test_what_is_damaged_counts_as_missing(gateway, data):
     """It is told like one that never was."""
     app = gateway(fresh=True)
     path = await made(app)
-    ((key, _),) = app._store._kept
-    await app._store.set(key, data, 60.0)
+    ((key, _),) = part_of(app, MemoryStore)._kept
+    await part_of(app, MemoryStore).set(key, data, 60.0)
 
     assert (await get(path).run(app)).status == 404

@@ -11,7 +11,7 @@ import anyio.from_thread
 import pytest
 from attrs import field, frozen
 
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.stages.estimate import TokenEstimator
@@ -39,7 +39,7 @@ class Witness(TokenEstimator):
 @pytest.fixture
 async def witness(sim: Simulator) -> AsyncIterator[tuple[App, Witness]]:
     estimator = Witness()
-    app = App(settings_for(sim.url, {}), estimator=estimator)
+    app = create_app(settings_for(sim.url, {}), estimator=estimator)
     yield app, estimator
     await app.aclose()
 

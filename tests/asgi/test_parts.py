@@ -12,6 +12,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from kiro_asgi import App
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.create import new_app
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import CloseEarly, Event, RawBytes, answer, text, tool_call
 from kiro_asgi.simulator.scripts import encode
 from kiro_asgi.simulator.server import Simulator
@@ -44,7 +47,9 @@ async def slow(service: Simulator) -> AsyncIterator[Callable[..., App]]:
     made: list[App] = []
 
     def make(**slices: Any) -> App:
-        made.append(App(settings_for(service.url, slices), clock=lambda: next(ticks) / 100))
+        made.append(
+            new_app(settings_for(service.url, slices), internals=Internals(clocks=Clocks(lambda: next(ticks) / 100)))
+        )
         return made[-1]
 
     yield make

@@ -9,11 +9,13 @@ from hashlib import sha256
 import anyio
 import pytest
 
-from kiro_asgi import App
 from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.parts import Internals
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
+from kiro_asgi.create import new_app
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import get, post
@@ -147,7 +149,9 @@ SPENT = {"/v1/messages": (402, "billing_error"), "/v1/chat/completions": (402, "
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_day_that_is_spent_is_a_spent_quota(sim, path):
     """Nothing is asked again, by no client: it is told as if the service's quota were spent, without a time to wait."""
-    app = App(settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}), wall_clock=lambda: NOON)
+    app = new_app(
+        settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}), internals=Internals(clocks=Clocks(wall=lambda: NOON))
+    )
     assert (await ask(app, path)).status == 200
     refused = await ask(app, path)
     await app.aclose()
@@ -163,7 +167,10 @@ async def test_a_day_that_is_spent_is_a_spent_quota(sim, path):
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_day_that_is_nearly_over_is_waited_for(sim, path):
     """What a minute heals is a limit like any other."""
-    app = App(settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}), wall_clock=lambda: NEARLY_MIDNIGHT)
+    app = new_app(
+        settings_for(sim.url, {"quotas": {"tokens_per_day": 30}}),
+        internals=Internals(clocks=Clocks(wall=lambda: NEARLY_MIDNIGHT)),
+    )
     assert (await ask(app, path)).status == 200
     refused = await ask(app, path)
     await app.aclose()

@@ -32,7 +32,7 @@ LOOPS: Final = {
     "asgi/call.py:until_left": "answers",
     "asgi/protocol.py:_collect": "bodies",
     "asgi/protocol.py:run": "lifespans",
-    "dialects/openai_responses/asgi/connection.py:_read": "WebSockets",
+    "apis/responses/connection.py:_read": "WebSockets",
     "inspector/site.py:_cancel_when_gone": "viewers",
 }
 """Each loop over messages of a host, and by which of the tests below it is tried."""

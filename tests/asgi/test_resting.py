@@ -12,7 +12,10 @@ import pytest
 from attrs import define
 
 from kiro_asgi import App
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.create import new_app
 from kiro_asgi.dialects.errors import REFUSED
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import Head, Pause, answer, refusal, text
 from kiro_asgi.simulator.openai.encoder import refusal as openai_refusal
 from kiro_asgi.simulator.server import Simulator
@@ -39,7 +42,10 @@ class Later:
 
     def app(self, **slices: Any) -> App:
         slices["retry"] = {**RESTS, **slices.get("retry", {})}
-        made = App(settings_for(self.service.url, slices), clock=lambda: time.monotonic() + self.ahead)
+        made = new_app(
+            settings_for(self.service.url, slices),
+            internals=Internals(clocks=Clocks(lambda: time.monotonic() + self.ahead)),
+        )
         self.apps.append(made)
         return made
 

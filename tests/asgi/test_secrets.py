@@ -13,12 +13,14 @@ import pytest
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.models import Provider
 from kiro_asgi.asgi.relay import Relay
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import refusal
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, post
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +97,7 @@ async def test_no_failure_of_a_renewal_tells_a_secret(sim, token_file, caplog):
     with caplog.at_level(logging.DEBUG, "kiro_asgi"):
         exchange = await ask("anthropic", "sim:text", stream=False).run(app)
     sim.accounts.refresh_answer = None
-    failures = [state._failure for state in app._providers[0].credentials._states]
+    failures = [state._failure for state in part_of(app, Provider).credentials._states]
     await app.aclose()
 
     assert exchange.status == 502 and failures[0] is not None

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from attrs import define, evolve, field
 
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.model.events import SearchHit, ServerCall, ToolOutput
@@ -334,7 +334,7 @@ async def test_the_conversation_goes_on(
 
 @asynccontextmanager
 async def app_with(sim: Simulator, *tools: Any, **slices: Any) -> AsyncIterator[App]:
-    app = App(settings_for(sim.url, slices), server_tools=tools)
+    app = create_app(settings_for(sim.url, slices), server_tools=tools)
     yield app
     await app.aclose()
 

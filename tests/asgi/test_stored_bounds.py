@@ -11,10 +11,10 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from kiro_asgi import create_app
+from kiro_asgi.apis.responses.owners import Owner, Turns
+from kiro_asgi.apis.responses.stored import Responses
 from kiro_asgi.asgi.call import Bodies, Share
 from kiro_asgi.asgi.scheduling import Background
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner, Turns
-from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
 from kiro_asgi.errors import LimitReached, RequestError, StoreUnavailable, TooBusy
 from kiro_asgi.limits import JSON_VALUES, REFERENCES, STORED_READS_WAITING
 from kiro_asgi.state.base import owner_of, scoped
@@ -24,6 +24,7 @@ from tests.asgi.driver import get, post
 from tests.asgi.test_named_conversations import PATH as CONVERSATIONS
 from tests.asgi.test_named_conversations import delete, items_of, made
 from tests.asgi.test_stored_responses import CLIENTS, PATH, asking, error_of, kept, respond
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +101,7 @@ async def test_what_is_being_read_is_held(gateway, what):
 
     assert (slow.status, statuses) == (200, [0, 503, 200])
     assert len(slow.content) > 60_000
-    assert (app._bodies.held, (await get(path).run(app)).status) == (0, 200)
+    assert (part_of(app, Bodies).held, (await get(path).run(app)).status) == (0, 200)
 
 
 async def test_what_is_built_on_is_held(gateway, sim):
@@ -110,14 +111,14 @@ async def test_what_is_built_on_is_held(gateway, sim):
     held: list[int] = []
 
     async def look(message: Any) -> None:
-        held.append(app._bodies.held)
+        held.append(part_of(app, Bodies).held)
 
     exchange = asking("Go on.", previous_response_id=one["id"])
     exchange.on_send = look
     await exchange.run(app)
 
     assert max(held) > 50_000
-    assert app._bodies.held == 0
+    assert part_of(app, Bodies).held == 0
 
 
 @pytest.mark.parametrize("trouble", ["slow", "fails"])
@@ -158,7 +159,7 @@ async def test_reads_of_a_client_wait_in_a_line_with_an_end(monkeypatch):
             group.start_soon(responses.get, ALICE, "resp_1")
     assert store.most == 1
 
-    monkeypatch.setattr("kiro_asgi.dialects.openai_responses.asgi.owners._LONGEST", 0.2)
+    monkeypatch.setattr("kiro_asgi.apis.responses.owners._LONGEST", 0.2)
     async with anyio.create_task_group() as group:
         store.slow = {owner_of(scoped("alice", "", ""))}
         group.start_soon(responses.get, ALICE, "resp_1")

@@ -10,12 +10,16 @@ from typing import Any
 import anyio
 import pytest
 
-from kiro_asgi import App, simulator
-from kiro_asgi.dialects.openai_responses.asgi import stored
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
-from kiro_asgi.dialects.openai_responses.asgi.stored import Responses
+from kiro_asgi import simulator
+from kiro_asgi.apis.responses import stored
+from kiro_asgi.apis.responses.owners import Owner
+from kiro_asgi.apis.responses.stored import Responses
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.create import new_app
 from kiro_asgi.dialects.openai_responses.kept import Kept
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.state.base import scoped
 from kiro_asgi.state.memory import MemoryStore
@@ -23,6 +27,7 @@ from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.asgi.test_long_answers import slow
 from tests.dialects.openai_responses.records import record
+from tests.parts import part_of
 from tests.state.engines import Clock
 from tests.state.test_trouble import held
 from tests.valkey_server import free_port, needs_server, running
@@ -255,7 +260,10 @@ async def test_what_is_kept_is_what_was_given(gateway, stream, prompt):
 async def test_it_is_kept_before_the_client_hears_of_the_end(service, clock, synthetic, model):
     """The client's next request may follow at once, however slow the machine is, and whoever made the events."""
     openai = {"endpoint": f"{service.url}/v1", "api_key": "sk-up", "api": "responses"}
-    app = App(settings_for(service.url, {"stream": {"synthetic": synthetic}, "openai": openai}), clock=clock())
+    app = new_app(
+        settings_for(service.url, {"stream": {"synthetic": synthetic}, "openai": openai}),
+        internals=Internals(clocks=Clocks(clock())),
+    )
     found = []
 
     async def look(message):
@@ -548,8 +556,8 @@ DAMAGED = {
 async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
     """Values that we did not write are told as values that are not there, never blamed on the client, and logged."""
     app = gateway(fresh=True)
-    store = app._store
-    principal = app._auth.principal(http_scope(headers=[("authorization", "Bearer k")]))
+    store = part_of(app, MemoryStore)
+    principal = part_of(app, Authenticator).principal(http_scope(headers=[("authorization", "Bearer k")]))
     await store.set(scoped(principal, stored._KIND, "resp_1"), data, 60.0)
     refused = await asking("Two.", previous_response_id="resp_1").run(app)
 

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from kiro_asgi import App, create_app
+from kiro_asgi.asgi.models import Provider
 from kiro_asgi.simulator import RecordedRequest, refusal
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, get
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +204,7 @@ async def test_nobody_waits_for_a_token_without_end(dialect, signed_in, sim, mon
     app = signed_in({"expiresAt": ENDED})
     try:
         first = await ask(dialect, "sim:text", stream=True).run(app)
-        await app._providers[0].credentials.aclose()
+        await part_of(app, Provider).credentials.aclose()
     finally:
         sim.accounts.delay = 0.0
     second = await ask(dialect, "sim:text", stream=True).run(app)

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
-from kiro_asgi import App
+from kiro_asgi import App, create_app
 from tests.asgi.answers import ALL_DIALECTS, cut_of, error_of, partial_text
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, ask, get, post
@@ -49,7 +49,7 @@ async def breaking(sim) -> AsyncIterator[Breaking]:
     apps = []
 
     def make(estimator: Fragile | None = None, **slices) -> App:
-        apps.append(App(settings_for(sim.url, slices), estimator=estimator or Fragile()))
+        apps.append(create_app(settings_for(sim.url, slices), estimator=estimator or Fragile()))
         return apps[-1]
 
     yield make
@@ -143,7 +143,7 @@ async def test_what_the_inner_application_raises_is_its_own(sim, caplog):
         raise LookupError("of the inner application")
 
     with pytest.raises(LookupError):
-        await get("/elsewhere").run(App(settings_for(sim.url, {}), inner=inner))
+        await get("/elsewhere").run(create_app(settings_for(sim.url, {}), inner=inner))
     assert not caplog.records
 
 

@@ -24,7 +24,7 @@ from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIRequest
 from django.urls import path
 
-from kiro_asgi import App, Settings, mount, simulator
+from kiro_asgi import App, Settings, create_app, mount, simulator
 from tests.tapes.recording import services
 
 PREFIX: Final = "/tools/llm"
@@ -112,7 +112,7 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
             routing = {"models": ["fallen=away/x>kiro/claude-sonnet-4.5"]}
             read = {"client": {"api_keys": ["k"]}, "kiro": kiro, "retry": retry, "inspector": inspector}
             read |= {**others, "routing": routing, **slices}
-            made.append(App(Settings.from_mapping(read), may_inspect=is_staff))
+            made.append(create_app(Settings.from_mapping(read), may_inspect=is_staff))
             server.config.app = mount(get_asgi_application(), PREFIX, made[0])
             ready.set()
             await server.serve(sockets=[listener])

@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 from attrs import evolve
 
+from kiro_asgi.inspector.site import Inspector
 from tests.browser.inspected import ask
 from tests.browser.looking import log_in, picture, rows, screen, show, until, violations
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN
+from tests.parts import part_of
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium, as tox -e browser has it")
 
@@ -135,7 +137,7 @@ def test_nothing_that_others_write_becomes_markup(driver, site):
 
 def test_ten_thousand_calls_are_as_quick_as_ten(driver, site):
     """Only those in sight are in the page; one that changes is drawn within a tenth of a second."""
-    calls = site.gateway._inspector.calls
+    calls = part_of(site.gateway, Inspector).calls
     for number in range(10_000):
         call = evolve(CALL, request_id=f"req_x{number}", principal=f"key:{number % 7}")
         calls.began(call)

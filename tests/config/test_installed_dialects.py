@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve, frozen
 
-from kiro_asgi import App, ConfigError, Settings
+from kiro_asgi import ConfigError, Settings, create_app
 from kiro_asgi.asgi.readiness import problems_of
 from kiro_asgi.config import describe, read_environment
 from kiro_asgi.dialects.manifest import DialectSettings, dialects_in
@@ -48,7 +48,7 @@ def plain_call() -> Exchange:
 
 async def served(settings: Settings) -> bool:
     """Whether a gateway with *settings* has the API."""
-    app = App(settings)
+    app = create_app(settings)
     exchange = await plain_call().run(app)
     await app.aclose()
     return exchange.headers["content-type"].startswith("text/plain")

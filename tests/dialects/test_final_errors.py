@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.operations import new_dialects
+from kiro_asgi.asgi.routing import new_dialects
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ErrorReply
 from kiro_asgi.dialects.openai_responses.frames import error_frame

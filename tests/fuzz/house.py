@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 from attrs import define, field
 
-from kiro_asgi import App, Settings
+from kiro_asgi import App, Settings, create_app
+from kiro_asgi.asgi.call import Bodies
 from kiro_asgi.asgi.protocol import ASGIApp
+from tests.parts import part_of
 
 __all__ = ["HEAD", "MODELS", "House", "chunks", "house", "watched_house"]
 
@@ -68,7 +70,7 @@ class House:
             "raise_unexpected": True,
             **self.more,
         }
-        self.app = App(Settings.from_mapping(settings))
+        self.app = create_app(Settings.from_mapping(settings))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -93,7 +95,7 @@ class House:
                 await self.app.idle()
 
         self.loop.run_until_complete(bounded())
-        assert not self.app._bodies.held, f"{self.app._bodies.held} bytes are held for nobody"
+        assert not part_of(self.app, Bodies).held, f"{part_of(self.app, Bodies).held} bytes are held for nobody"
         return client
 
 

@@ -12,11 +12,13 @@ import anyio
 import pytest
 from attrs import field, frozen
 
+from kiro_asgi.inspector.site import Inspector
 from kiro_asgi.replay import derive
 from kiro_asgi.simulator import refusal
 from kiro_asgi.tapes import read_tape
 from tests.asgi.driver import ask, get, post
 from tests.inspector.test_site import ON, asked, signed_in
+from tests.parts import part_of
 from tests.tapes.recording import PATHS, question, services
 
 pytestmark = pytest.mark.anyio
@@ -231,7 +233,7 @@ async def test_why_there_is_nothing(looking, sim):
     app, viewer = await looking(fresh=True)
     await ask("anthropic", "Hello", stream=True).run(app)
     call = (await viewer.last())["id"]
-    app._inspector.calls._bytes = 20_000
+    part_of(app, Inspector).calls._bytes = 20_000
     await ask("anthropic", "Hello", stream=True).run(app)
     assert "made room" in (await viewer.see("answer", call))[1]
     assert (await viewer.see("steps", "nobody")) == (404, "this call is not kept any more")

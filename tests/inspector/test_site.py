@@ -7,9 +7,12 @@ import json
 import anyio
 import pytest
 
-from kiro_asgi import App, ConfigError, mount
+from kiro_asgi import ConfigError, create_app, mount
+from kiro_asgi.asgi.observation import Observers
+from kiro_asgi.inspector.site import Inspector
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, get, http_scope
+from tests.parts import part_of
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +92,7 @@ async def test_calls_are_listed_as_they_happen(gateway):
     await ask("openai", "sim:500", stream=False).run(app)
     await get("/v1/models", key="wrong").run(app)
     cookie = await signed_in(app)
-    site = mount(App(settings_for("http://127.0.0.1:1", {})), "/a/b", app)
+    site = mount(create_app(settings_for("http://127.0.0.1:1", {})), "/a/b", app)
 
     listed = (await asked("/api/calls", cookie=cookie, prefix="/a/b").run(site)).json()["calls"]
     assert [call["outcome"] for call in listed] == ["complete", "refused", "refused"]
@@ -152,8 +155,8 @@ async def test_the_host_decides(gateway, service):
 
     settings = settings_for(service.url, {"inspector": {"enabled": True, "trust_host": True}})
     with pytest.raises(ConfigError, match="may_inspect"):
-        App(settings)
-    app = App(settings, may_inspect=staff)
+        create_app(settings)
+    app = create_app(settings, may_inspect=staff)
     for user, status in (("alice", 200), ("bob", 403), (None, 403)):
         for path in ("/", "/api/calls"):
             request = asked(path, host="site.example")
@@ -191,7 +194,7 @@ async def test_nothing_is_there_where_it_is_off(gateway):
     """Not at its path, and among no observers; ``tests/test_architecture.py`` sees that nothing is imported."""
     app = gateway()
     assert (await asked("/").run(app)).status == 404
-    assert app._observers._observers == ()
+    assert part_of(app, Observers)._observers == ()
 
 
 @pytest.mark.parametrize(
@@ -226,12 +229,12 @@ async def test_what_stays_and_what_goes(gateway):
     assert await kept() == [second, third]
     assert await change("/api/calls", "DELETE", "") == 200
     assert await kept() == [second]
-    numbering = app._inspector._numbering
+    numbering = part_of(app, Inspector)._numbering
     assert await change("/api/calls", "DELETE", "nobody") == 200
-    assert app._inspector._numbering != numbering  # so that pages begin anew, also those that come again
+    assert part_of(app, Inspector)._numbering != numbering  # so that pages begin anew, also those that come again
     assert await change("/api/pins", "DELETE", second) == 200
     assert await change("/api/pins", "PUT", "nobody") == 409
-    app._inspector.calls._bytes = 1000
+    part_of(app, Inspector).calls._bytes = 1000
     assert await change("/api/pins", "PUT", second) == 409
     assert await change("/api/pins", "POST", second) == 405
     assert (await asked("/api/calls", "DELETE", cookie=cookie, sec_fetch_site="same-site").run(app)).status == 403

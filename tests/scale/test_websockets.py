@@ -18,14 +18,15 @@ import pytest
 import trio
 from websockets.asyncio.client import connect
 
-from kiro_asgi import App, simulator
-from kiro_asgi.asgi.call import Call
+from kiro_asgi import App, create_app, simulator
+from kiro_asgi.apis.responses.connection import Connection
+from kiro_asgi.apis.responses.operations import ResponsesOperations
+from kiro_asgi.asgi.call import Bodies, Call
 from kiro_asgi.asgi.mount import wrapped_in
 from kiro_asgi.cli.standalone import Server, bind
-from kiro_asgi.dialects.openai_responses.asgi.connection import Connection
-from kiro_asgi.dialects.openai_responses.asgi.operations import ResponsesOperations
 from kiro_asgi.simulator import Simulator
 from tests.asgi.conftest import settings_for
+from tests.parts import part_of
 from tests.websocket import ENDS
 
 pytestmark = pytest.mark.anyio
@@ -117,11 +118,11 @@ def tasks() -> int:
 def left(app: App, service: Simulator) -> dict[str, int]:
     """What there is to be got rid of."""
     gc.collect()
-    operations = {id(found): found for found in wrapped_in(list(app._handlers.values()), ResponsesOperations)}
+    operations = {id(found): found for found in wrapped_in(app, ResponsesOperations)}
     return {
         "tasks": tasks(),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "bytes of requests": app._bodies.held,
+        "bytes of requests": part_of(app, Bodies).held,
         "held responses": sum(len(found._held) for found in operations.values()),
         "requests at the service": sum(request.finished_at is None for request in service.requests),
         "calls": sum(isinstance(found, Call | Connection) for found in gc.get_objects()),
@@ -145,7 +146,7 @@ async def test_nothing_is_left_of_a_crowd(
     """No task, descriptor, byte of a request, response, call or connection, and nothing under way at the service."""
     caplog.set_level("CRITICAL", "kiro_asgi")  # records of pytest's hold errors, and with them calls
     with simulator.running(keep=10_000) as service:
-        app, listener, stop = App(settings_for(service.url, {})), bind("127.0.0.1", 0), anyio.Event()
+        app, listener, stop = create_app(settings_for(service.url, {})), bind("127.0.0.1", 0), anyio.Event()
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = Server(loop=anyio_backend_name, graceful_timeout=5)
         async with anyio.create_task_group() as group:

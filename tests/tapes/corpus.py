@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import anyio
 
-from kiro_asgi import App, simulator
+from kiro_asgi import create_app, simulator
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Tape
 from tests.asgi.conftest import settings_for
@@ -66,7 +66,7 @@ def _said(text: str) -> dict[str, Any]:
 
 async def _dialogue(sim: Simulator, folder: Path, then: Callable[[dict[str, Any]], dict[str, Any]]) -> Tape:
     """The tape of the second request."""
-    app = App(settings_for(sim.url, {"tapes": {"path": str(folder), "when": "all", "content": "full"}}))
+    app = create_app(settings_for(sim.url, {"tapes": {"path": str(folder), "when": "all", "content": "full"}}))
     asked = {"model": MODELS["kiro"], "tools": [{"type": "function", "name": "get_weather", "parameters": {}}]}
     first = await post(PATHS["responses"], {**asked, "input": _CUT}).run(app)
     await post(PATHS["responses"], {**asked, **then(first.json()), "stream": True}).run(app)

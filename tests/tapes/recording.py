@@ -7,7 +7,9 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from kiro_asgi import App
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.create import new_app
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Tape, read_tape
 from tests.asgi.conftest import settings_for
@@ -76,7 +78,9 @@ async def tapes_of(
 ) -> list[Tape]:
     """The tapes that are written while *asked* is answered, the oldest first."""
     tapes = {"path": str(folder), **slices.pop("tapes", {})}
-    app = App(settings_for(sim.url, {**slices, "tapes": tapes}), wall_clock=wall_clock)
+    app = new_app(
+        settings_for(sim.url, {**slices, "tapes": tapes}), internals=Internals(clocks=Clocks(wall=wall_clock))
+    )
     for each in asked:
         await each.run(app)
     await app.aclose()

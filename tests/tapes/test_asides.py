@@ -7,8 +7,10 @@ from functools import partial
 
 import pytest
 
-from kiro_asgi import App, create_app
-from kiro_asgi.asgi.providers import Internals, new_fetcher
+from kiro_asgi import create_app
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.providers import new_fetcher
+from kiro_asgi.create import new_app
 from kiro_asgi.tapes import Line, Tape
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, post
@@ -53,7 +55,7 @@ async def test_a_file_at_an_address(sim, tmp_path, content, served):
         settings = settings_for(sim.url, {"fetch": {"allow": [*host.allowed]}, "tapes": tapes})
         tls = ssl.create_default_context(cafile=CERTIFICATE)
         fetcher = partial(new_fetcher, resolve=Resolver(), permits=permit_loopback, tls=tls)
-        app = App(settings, internals=Internals(fetcher=fetcher))
+        app = new_app(settings, internals=Internals(fetcher=fetcher))
         picture = {"type": "image", "source": {"type": "url", "url": url}}
         turn = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, picture]}
         body = {"model": "claude-sonnet-4.5", "max_tokens": 99, "stream": True, "messages": [turn]}

@@ -11,8 +11,11 @@ import anyio.to_thread
 import pytest
 from attrs import evolve
 
-from kiro_asgi import App, simulator
+from kiro_asgi import simulator
+from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.create import new_app
 from kiro_asgi.limits import TAPE_STEPS
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.replay import Replay, derive, steps
 from kiro_asgi.replay.script import read_rechunk
 from kiro_asgi.simulator.server import Simulator
@@ -154,7 +157,7 @@ async def test_as_long_a_pause(sim, tmp_path):
     retry = {"capacity_base": 0.3, "jitter": 1}
     tapes = {"path": str(tmp_path), "when": "all", "content": "full"}
     settings = settings_for(sim.url, {"tapes": tapes, "retry": retry})
-    app = App(settings, draw=lambda: 0.0)
+    app = new_app(settings, internals=Internals(clocks=Clocks(draw=lambda: 0.0)))
     await question("anthropic", "sim:once-500").run(app)
     await app.aclose()
     (tape,) = read_all(tmp_path)

@@ -47,7 +47,7 @@ def the_gateway_is_mounted() -> None:
     assert_type(create_app(Settings()), App)
     assert_type(create_app({"client": {"allow_anonymous": True}}), App)
     mounted = mount(host, "/llm", gateway)
-    mount(mounted, "/again", App(Settings(), inner=mounted))
+    mount(mounted, "/again", create_app(Settings(), inner=mounted))
 
 
 async def the_host_has_types_of_its_own(
@@ -56,7 +56,7 @@ async def the_host_has_types_of_its_own(
     """As Quart's and Litestar's."""
     gateway = create_app()
     mount(site, "/llm", gateway)
-    App(Settings(), inner=site)
+    create_app(Settings(), inner=site)
     await gateway(scope, receive, send)
 
 
@@ -99,7 +99,7 @@ class Weather:
 
 def tools_are_registered(settings: Settings) -> None:
     tool: ServerTool = Weather()
-    assert_type(App(settings, server_tools=[tool, Weather()]), App)
+    assert_type(create_app(settings, server_tools=[tool, Weather()]), App)
 
 
 def frames_are_cut(data: bytes) -> None:

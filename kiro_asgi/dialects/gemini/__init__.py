@@ -7,8 +7,8 @@ Source: https://ai.google.dev/api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
@@ -18,12 +18,6 @@ def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.gemini.dialect import GeminiApi
 
     return GeminiApi()
-
-
-def _operations() -> Callable[..., Any]:
-    from kiro_asgi.dialects.gemini.asgi import GeminiOperations
-
-    return GeminiOperations
 
 
 def _endpoints() -> Iterator[Endpoint]:
@@ -49,5 +43,5 @@ GEMINI: Final = DialectManifest(
     key_parameters=("key",),
     marks=(b"x-goog-api-key", b"x-goog-api-client"),
     likeness=lambda request: 2 if "contents" in request else -1,
-    operations=_operations,
+    operations="kiro_asgi.apis.gemini:GeminiOperations",
 )

@@ -5,8 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import COUNT, WEBSOCKET, DialectManifest, DialectOptions, Endpoint
@@ -16,12 +15,6 @@ def _make(options: DialectOptions) -> Dialect:
     from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 
     return OpenAIResponses()
-
-
-def _operations() -> Callable[..., Any]:
-    from kiro_asgi.dialects.openai_responses.asgi.operations import ResponsesOperations
-
-    return ResponsesOperations
 
 
 OPENAI_RESPONSES: Final = DialectManifest(
@@ -48,5 +41,5 @@ OPENAI_RESPONSES: Final = DialectManifest(
     make=_make,
     retry_count_headers=(b"x-stainless-retry-count",),
     likeness=lambda request: 2 if "input" in request and "messages" not in request else -1,
-    operations=_operations,
+    operations="kiro_asgi.apis.responses.operations:ResponsesOperations",
 )

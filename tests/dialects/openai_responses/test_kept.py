@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from kiro_asgi.dialects.openai_responses.asgi.conversations import Page
+from kiro_asgi.apis.responses.conversations import Page
 from kiro_asgi.dialects.openai_responses.kept import (
     Conversation,
     Kept,

@@ -6,7 +6,7 @@ import os
 
 from quart import Quart
 
-from kiro_asgi import App, Settings, create_app
+from kiro_asgi import Settings, create_app
 
 application = create_app()
 
@@ -18,4 +18,4 @@ async def page() -> str:
     return "quart /"
 
 
-around = App(Settings.from_env(os.environ), inner=inner)
+around = create_app(Settings.from_env(os.environ), inner=inner)

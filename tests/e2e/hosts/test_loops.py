@@ -146,7 +146,7 @@ async def test_shutdown_lets_go_of_the_service(inner, anyio_backend):
         await Lifespan(nothing).run((), receive, send)
 
     async with simulator.serve() as service:
-        app = App(settings(service.url), inner=host if inner else None)
+        app = create_app(settings(service.url), inner=host if inner else None)
         server = Server(lambda: ask("openai", "sim:text", stream=False).run(app))
         await app({"type": "lifespan"}, server.receive, server.send)
         assert await comes_true(service, lambda: service.connections_open == 0)

@@ -19,14 +19,14 @@ from typing import Any, Final
 import anyio
 from attrs import define, field, frozen
 
+from kiro_asgi.apis.responses.owners import Owner
+from kiro_asgi.apis.responses.stored import Recorded, Responses
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.protocol import Disconnected, Message, response_body, response_start, send_most
 from kiro_asgi.asgi.scheduling import Offload, Tasks
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.errors import unsupported
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
-from kiro_asgi.dialects.openai_responses.asgi.stored import Recorded, Responses
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import Item, Kept, encode, has_members
 from kiro_asgi.dialects.openai_responses.records import DamagedRecord

@@ -13,18 +13,11 @@ from typing import Any, Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
-from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
-from kiro_asgi.asgi.reports import wants_notes
-from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.dialects.errors import invalid, unsupported
-from kiro_asgi.dialects.openai_responses.asgi.background import BackgroundJob, BackgroundResponses
-from kiro_asgi.dialects.openai_responses.asgi.connection import Connection, OpenConnections
-from kiro_asgi.dialects.openai_responses.asgi.conversations import ConversationOperations, Conversations, Page
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
-from kiro_asgi.dialects.openai_responses.asgi.stored import (
+from kiro_asgi.apis.responses.background import BackgroundJob, BackgroundResponses
+from kiro_asgi.apis.responses.connection import Connection, OpenConnections
+from kiro_asgi.apis.responses.conversations import ConversationOperations, Conversations, Page
+from kiro_asgi.apis.responses.owners import Owner
+from kiro_asgi.apis.responses.stored import (
     Compacting,
     CompactingAlone,
     ConnectionResponses,
@@ -34,6 +27,13 @@ from kiro_asgi.dialects.openai_responses.asgi.stored import (
     Responses,
     not_built_on,
 )
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
+from kiro_asgi.asgi.reports import wants_notes
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import ParsedRequest
+from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request, halves, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.dialect import unread_fields

@@ -12,11 +12,11 @@ from typing import Any, Final
 import anyio
 from attrs import define, evolve, field, frozen
 
+from kiro_asgi.apis.responses.owners import Owner, Turns
 from kiro_asgi.asgi.protocol import Message, Send
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import invalid
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner, Turns
 from kiro_asgi.dialects.openai_responses.compaction import kept_messages, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import CompactionEncoder, compaction_object
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pkgutil import resolve_name
 from typing import cast
 
 from attrs import define, evolve, frozen
 
 from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.door import Handler
 from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchanges import ExchangeFactory
 from kiro_asgi.asgi.models import Permit
@@ -17,14 +19,10 @@ from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest, TransparentDialect
-from kiro_asgi.dialects.builtin import BUILTIN
-from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint, served
+from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.state.base import Store
-
-Handler = Callable[[Call, str], Awaitable[None]]
-"""Answers a call; the text is the name in its path."""
 
 
 @frozen(kw_only=True)
@@ -136,17 +134,6 @@ class Operations:
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
 
-def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
-    """The client APIs that are served: those that come with the package, then those that *settings* have a table for.
-
-    Raises:
-        ConfigError: A setting of one of them cannot work.
-    """
-    usual = DialectOptions(emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk)
-    made = {api: api.make(usual) for api in BUILTIN}
-    return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}
-
-
 def _with_notes(dialect: Dialect, parse: Callable[[], ParsedRequest], body: bytes) -> ParsedRequest:
     parsed = parse()
     return evolve(parsed, notes=dialect.notes(body, parsed))
@@ -156,9 +143,14 @@ def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dic
     """Make the handler of each endpoint of *api*.
 
     Raises:
-        ConfigError: One of them names an unknown operation.
+        ConfigError: Its operations are not where it says, or one of its endpoints names an unknown one.
     """
-    made = (Operations if api.operations is None else api.operations())(gateway, dialect)
+    try:
+        made = resolve_name(api.operations)(gateway, dialect)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"dialects: the operations of {api.name} are not at {api.operations!r}: {error}", code="dialects"
+        ) from error
     handlers = {endpoint: getattr(made, endpoint.operation, None) for endpoint in api.endpoints}
     if unknown := [endpoint for endpoint, handler in handlers.items() if handler is None]:
         raise ConfigError(

@@ -12,14 +12,14 @@ from typing import Any, Final
 import anyio
 from attrs import define, evolve, field, frozen
 
+from kiro_asgi.apis.operations import Gateway
+from kiro_asgi.apis.responses.owners import Owner
+from kiro_asgi.apis.responses.stored import Keep, Responses
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import JSON, Scope, query_values, respond_in_pieces
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import invalid
-from kiro_asgi.dialects.openai_responses.asgi.owners import Owner
-from kiro_asgi.dialects.openai_responses.asgi.stored import Keep, Responses
 from kiro_asgi.dialects.openai_responses.kept import (
     Conversation,
     Kept,

@@ -21,11 +21,11 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from attrs import define, field
 
+from kiro_asgi.apis.operations import Gateway
+from kiro_asgi.apis.responses.stored import ConnectionResponses
 from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.operations import Gateway
 from kiro_asgi.asgi.protocol import Disconnected, Message, Scope, Send
 from kiro_asgi.asgi.scheduling import Tasks
-from kiro_asgi.dialects.openai_responses.asgi.stored import ConnectionResponses
 from kiro_asgi.dialects.openai_responses.frames import AnswerFrames, Aside, Create, error_frame, read_frame
 from kiro_asgi.errors import KiroAsgiError, LimitReached, RequestError, TooBusy, Unauthorized
 from kiro_asgi.limits import WEBSOCKET_BAD_FRAMES, WEBSOCKET_WAITING

@@ -1,0 +1,68 @@
+"""Operations at paths of no single API: the models of all upstreams, and what balancers and supervisors ask."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.models import Models
+from kiro_asgi.asgi.protocol import JSON, Scope, response_body, response_start
+from kiro_asgi.asgi.situation import Situation
+from kiro_asgi.dialects.models import render_model, render_models
+from kiro_asgi.errors import RequestError
+from kiro_asgi.wire.json import dumps
+
+_ALIVE: Final = dumps({"status": "ok"})
+
+
+@frozen
+class GatewayOperations:
+    """The operations of one app, by the names that `kiro_asgi.asgi.routing.GATEWAY` has for them."""
+
+    _models: Models
+    _auth: Authenticator
+    _situation: Situation
+
+    async def models(self, call: Call, argument: str) -> None:
+        """List the models that the client may ask for."""
+        listings = await self._models.listings(self._auth.permit(call.principal))
+        await call.respond(200, render_models(listings), [JSON])
+
+    async def model(self, call: Call, argument: str) -> None:
+        """Describe the model that the path names."""
+        call.model = argument
+        listing = await self._models.listing(argument, self._auth.permit(call.principal))
+        await call.respond(200, render_model(listing), [JSON])
+
+    async def greeting(self, call: Call, argument: str) -> None:
+        """Say that somebody is here."""
+        await _answer_probe(call, 200, b"")
+
+    async def health(self, call: Call, argument: str) -> None:
+        """Say that the process lives."""
+        await _answer_probe(call, 200, _ALIVE)
+
+    async def ready(self, call: Call, argument: str) -> None:
+        """Say whether requests should come here, and to clients with a key why not."""
+        is_ready = self._situation.is_ready
+        answer = {"ready": is_ready, **await self._details(call.scope)}
+        await _answer_probe(call, 200 if is_ready else 503, dumps(answer))
+
+    async def _details(self, scope: Scope) -> dict[str, Any]:
+        try:
+            await self._auth.identify(scope)
+        except RequestError:
+            return {}
+        return self._situation.details()
+
+
+async def _answer_probe(call: Call, status: int, body: bytes) -> None:
+    """Answer; with the head alone where that is what was asked for."""
+    if call.scope["method"] != "HEAD":
+        await call.respond(status, body, [JSON])
+        return
+    await call.send(response_start(status, [JSON, *call.headers, (b"content-length", b"%d" % len(body))]))
+    await call.send(response_body(b""))

@@ -1,0 +1,410 @@
+"""From settings to an application: each part is made once, when another one asks for it.
+
+This is the one module that knows the application, the client APIs and what records them.  `kiro_asgi.create` adds the
+inspector, which replays recordings, and so stands above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from itertools import chain
+from logging import getLogger
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+import anyio
+import anyio.to_thread
+from attrs import define, frozen
+
+from kiro_asgi.apis.gateway import GatewayOperations
+from kiro_asgi.apis.operations import Gateway, handlers_of
+from kiro_asgi.asgi.admission import (
+    CredentialLimits,
+    LimitedCredentials,
+    Reservations,
+    UnlimitedCredentials,
+    allowances_in,
+    credential_allowances,
+    new_admission,
+    new_reservations,
+)
+from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
+from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
+from kiro_asgi.asgi.call import Bodies, CallsUnderWay
+from kiro_asgi.asgi.door import Door, Handler, Router
+from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
+from kiro_asgi.asgi.layers import Answers, Pages, layered, with_cross_origin, with_host, with_pages
+from kiro_asgi.asgi.memory import Recovery, Signatures
+from kiro_asgi.asgi.models import Models, Provider
+from kiro_asgi.asgi.observation import Observers
+from kiro_asgi.asgi.parts import Additions, Internals, usual_internals
+from kiro_asgi.asgi.providers import in_effect, new_providers, new_registry, new_store
+from kiro_asgi.asgi.readiness import ReadinessCheck, problems_with
+from kiro_asgi.asgi.reading import AnswerContext
+from kiro_asgi.asgi.relay import Replies
+from kiro_asgi.asgi.routing import GATEWAY, Routes, new_dialects
+from kiro_asgi.asgi.scheduling import Background, Pace
+from kiro_asgi.asgi.secrets import Secrets, held_in, hide_in_logs, secrets_in
+from kiro_asgi.asgi.situation import Situation
+from kiro_asgi.asgi.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
+from kiro_asgi.asgi.usage import UsageObserver, new_ledger, usage_rows
+from kiro_asgi.config import Settings
+from kiro_asgi.config.rules import require
+from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.loops import PerLoop
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.retry import RetryPolicy
+from kiro_asgi.observers.base import Observer
+from kiro_asgi.observers.logs import AccessLog
+from kiro_asgi.quota.base import UsageRow
+from kiro_asgi.quota.ledger import UsageWriter
+from kiro_asgi.quota.settings import Allowance
+from kiro_asgi.stages.estimate import Calibration
+from kiro_asgi.state.base import Store
+
+_log = getLogger("kiro_asgi")
+
+
+@frozen
+class Insight:
+    """What pages for people can show of an application."""
+
+    settings: Settings
+    situation: Situation
+    taping: Taping | None
+    usage: Callable[[str, str], Iterable[UsageRow]] | None
+    """The ledger's rows from one day to another, both included; blocks.  ``None`` where none is kept."""
+
+
+class ObservingPages(Pages, Protocol):
+    """Pages that show calls."""
+
+    @property
+    def calls(self) -> Observer:
+        """Receives the facts of every call."""
+        ...
+
+
+NewPages = Callable[[Insight], ObservingPages]
+
+
+def compose(
+    settings: Settings,
+    additions: Additions = Additions(),  # noqa: B008 - a frozen value
+    internals: Internals | None = None,
+    new_pages: NewPages | None = None,
+) -> App:
+    """Make an application.
+
+    Args:
+        settings: How to serve, and from where.
+        additions: What the program that uses it adds.
+        internals: Parts that a replay makes differently; ``None`` for the usual ones, or for a simulated service where
+            *settings* ask for it.
+        new_pages: Makes pages for people; ``None`` for none.
+
+    Raises:
+        ConfigError: The settings let no client in, or hold no credential to ask with.
+    """
+    settings = settings.with_defaults(*additions.upstreams, *additions.dialects)
+    require(problems_with(settings))
+    if internals is None:
+        settings, internals = in_effect(settings), usual_internals(settings)
+        if settings.simulate:
+            _log.warning("simulated: no service is asked, and all answers are made up, as simulate is set")
+    return _Parts(settings, additions, internals, new_pages).app
+
+
+@define(eq=False, repr=False, slots=False)
+class _Parts:
+    """The parts of one application, by what they do."""
+
+    _settings: Settings
+    _additions: Additions
+    _internals: Internals
+    _new_pages: NewPages | None
+
+    @cached_property
+    def app(self) -> App:
+        """All of it."""
+        hide_in_logs(self._secrets)
+        host = self._additions.inner
+        own: Answers = self._router.http
+        around_sockets = [] if host is None else [with_host(host, self._routes)]
+        pages = [] if self._pages is None else [with_pages(self._pages)]
+        return App(
+            http=layered(own, [*pages, *around_sockets, with_cross_origin(self._cross_origin, self._routes)]),
+            websocket=layered(self._router.websocket, around_sockets),
+            host=host,
+            readiness=self._readiness,
+            calls=self._calls,
+            background=self._background,
+            pace=self._context.pace,
+            draining=() if self._pages is None else (self._pages.close,),
+            closing=tuple(self._closing()),
+        )
+
+    def _closing(self) -> Iterator[Callable[[], Awaitable[None]]]:
+        yield self._background.aclose
+        yield partial(_at_once, [each.catalogue.aclose for each in self._providers])
+        yield from (each.credentials.aclose for each in self._providers)
+        yield self._close_connections
+        yield self._reservations.aclose
+        if self._ledger is not None:
+            yield partial(_in_thread, self._ledger.close)
+        if self._taping is not None and self._taping.folder is not None:
+            yield partial(_in_thread, self._taping.folder.close)
+        yield self._store.aclose
+
+    async def _close_connections(self) -> None:
+        """Close the idle connections of the running event loop."""
+        for provider in self._providers:
+            await provider.transport.aclose()
+        await self._exchanges.aclose()
+
+    # What comes in.
+
+    @cached_property
+    def _router(self) -> Router:
+        return Router(door=self._door, routes=self._routes, handlers=self._handlers, readiness=self._readiness)
+
+    @cached_property
+    def _door(self) -> Door:
+        return Door(
+            routes=self._routes,
+            dialects={api.name: dialect for api, dialect in self._dialects.items()},
+            auth=self._auth,
+            calls=self._calls,
+            bodies=Bodies(self._settings.limits.body_bytes_in_flight),
+            observers=self._observers,
+            readiness=self._readiness,
+            secrets=self._secrets,
+            clocks=self._clocks,
+            token=self._token,
+            write_timeout=self._settings.limits.write_timeout,
+            raise_unexpected=self._settings.raise_unexpected,
+        )
+
+    @cached_property
+    def _dialects(self) -> Mapping[DialectManifest, Dialect]:
+        return new_dialects(self._settings)
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(tuple(self._dialects))
+
+    @cached_property
+    def _cross_origin(self) -> CrossOrigin:
+        return CrossOrigin(self._settings.cors.origins, self._routes.exposed_headers)
+
+    @cached_property
+    def _auth(self) -> Authenticator:
+        routes, settings = self._routes, self._settings
+        headers, parameters, wall = routes.key_headers, routes.key_parameters, self._internals.clocks.wall
+        return Authenticator(settings.client, self._cross_origin, headers, parameters, settings.keys, wall)
+
+    @cached_property
+    def _calls(self) -> CallsUnderWay:
+        return CallsUnderWay()
+
+    # What answers.
+
+    @cached_property
+    def _handlers(self) -> Mapping[Endpoint, Handler]:
+        own = GatewayOperations(self._exchanges.models, self._auth, self._situation)
+        handlers: dict[Endpoint, Handler] = {endpoint: getattr(own, endpoint.operation) for endpoint in GATEWAY}
+        for api, dialect in self._dialects.items():
+            handlers |= handlers_of(api, dialect, self._gateway)
+        return handlers
+
+    @cached_property
+    def _gateway(self) -> Gateway:
+        return Gateway(
+            settings=self._settings,
+            store=self._earlier,
+            offload=self._context.offload,
+            exchanges=self._exchanges,
+            stages=tuple(self._additions.stages),
+            transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
+            token=self._token,
+            wall=self._dates,
+            reply=self._replies.reply,
+            answer_within=self._door.answer_within,
+            background=self._background,
+            permit=self._auth.permit,
+        )
+
+    @cached_property
+    def _background(self) -> Background:
+        return Background(self._settings.responses.background, self._calls.interrupt, self._close_connections)
+
+    @cached_property
+    def _replies(self) -> Replies:
+        headers = lambda scope: self._routes.api(scope).quota_headers  # noqa: E731 - an argument
+        admission = new_admission(self._settings, self._reservations, headers, self._internals.clocks.wall)
+        return Replies(self._context, self._exchanges, admission, self._reservations.renewal)
+
+    @cached_property
+    def _context(self) -> AnswerContext:
+        return AnswerContext(
+            settings=self._settings,
+            clocks=self._clocks,
+            policy=RetryPolicy(self._settings.retry),
+            secrets=self._secrets,
+            offload=self._internals.offload,
+            pace=PerLoop(partial(Pace, self._clocks.steady)),
+            retry_count_headers=self._routes.retry_count_headers,
+            credential_limits=self._credential_limits,
+            pipeline=self._internals.pipeline,
+        )
+
+    @cached_property
+    def _exchanges(self) -> ExchangeFactory:
+        settings = self._settings
+        return ExchangeFactory(
+            models=Models(new_registry(settings, self._named_providers), self._named_providers),
+            policy=self._context.policy,
+            offload=self._context.offload,
+            conversations=ConversationIds.by(settings.conversation_salt),
+            recovery=Recovery(self._earlier, settings.recovery.ttl, settings.recovery.enabled),
+            signatures=Signatures(self._earlier, settings.state.ttl),
+            attachments=AttachmentFetcher(self._files),
+            estimator=self._additions.estimator,
+            calibration=self._calibration,
+            stream=settings.stream,
+        )
+
+    @cached_property
+    def _files(self) -> AttachmentSource | None:
+        source = self._internals.fetcher(self._settings)
+        return source if source is None or self._taping is None else RecordedFiles(source, self._taping.recorder)
+
+    @cached_property
+    def _calibration(self) -> Calibration:
+        if self._taping is None:
+            return self._internals.calibration
+        return RecordedCalibration(recorder=self._taping.recorder)
+
+    # Whom it asks.
+
+    @cached_property
+    def _named_providers(self) -> Mapping[str, Provider]:
+        return new_providers(
+            self._settings,
+            self._clocks,
+            self._additions.server_tools,
+            self._store,
+            token=self._token,
+            transports=self._internals.transports,
+            context_windows=self._internals.context_windows,
+        )
+
+    @cached_property
+    def _providers(self) -> tuple[Provider, ...]:
+        return tuple(self._named_providers.values())
+
+    @cached_property
+    def _secrets(self) -> Secrets:
+        credentials = [each.credentials for each in self._providers]
+        return Secrets(partial(held_in, tuple(secrets_in(self._settings)), credentials))
+
+    # What it keeps and counts.
+
+    @cached_property
+    def _store(self) -> Store:
+        given = self._additions.store
+        return new_store(self._settings, self._clocks) if given is None else given
+
+    @cached_property
+    def _earlier(self) -> Store:
+        """The store as calls read it: recorded where they are."""
+        return self._store if self._taping is None else RecordedStore(self._store, self._taping.recorder)
+
+    @cached_property
+    def _credential_limits(self) -> CredentialLimits:
+        limited = self._limited_credentials
+        if not limited:
+            return UnlimitedCredentials()
+        return LimitedCredentials(limited, self._reservations, self._clocks.steady)
+
+    @cached_property
+    def _limited_credentials(self) -> Mapping[str, Allowance]:
+        names = [name for each in self._providers for name in each.credentials.names]
+        return credential_allowances(self._settings.credentials, names)
+
+    @cached_property
+    def _reservations(self) -> Reservations:
+        settings = self._settings
+        allowances = (settings.quotas, *allowances_in(settings).values(), *self._limited_credentials.values())
+        return new_reservations(settings, allowances, self._clocks)
+
+    @cached_property
+    def _ledger(self) -> UsageWriter | None:
+        return UsageWriter(new_ledger(self._settings)) if self._settings.state.usage else None
+
+    # What others see.
+
+    @cached_property
+    def _readiness(self) -> ReadinessCheck:
+        return ReadinessCheck(self._providers, self._store, self._settings.simulate)
+
+    @cached_property
+    def _situation(self) -> Situation:
+        return Situation(self._settings, self._readiness, self._providers, self._credential_limits)
+
+    @cached_property
+    def _observers(self) -> Observers:
+        observers = [*self._additions.observers]
+        if self._taping is not None:
+            observers.append(self._taping.recorder)
+        if self._ledger is not None:
+            observers.append(UsageObserver(self._ledger, ZoneInfo(self._settings.quotas.timezone)))
+        if self._pages is not None:
+            observers.append(self._pages.calls)
+        return Observers(tuple(observers), AccessLog(self._situation.resting), self._routes, self._clocks)
+
+    @cached_property
+    def _pages(self) -> ObservingPages | None:
+        if self._new_pages is None:
+            return None
+        usage = partial(usage_rows, self._settings) if self._settings.state.usage else None
+        return self._new_pages(Insight(self._settings, self._situation, self._taping, usage))
+
+    # Time, chance, and what is recorded of them.
+
+    @cached_property
+    def _taping(self) -> Taping | None:
+        return new_taping(self._settings, lambda: self._secrets.redactor, self._internals.clocks.steady)
+
+    def _recorded(self, name: str, source: Callable[[], Any]) -> Callable[[], Any]:
+        return source if self._taping is None else self._taping.recorder.recorded(name, source)
+
+    @cached_property
+    def _clocks(self) -> Clocks:
+        given = self._internals.clocks
+        return Clocks(given.steady, given.wall, self._recorded("draw", given.draw))
+
+    @cached_property
+    def _token(self) -> Callable[[], str]:
+        """Makes 24 characters for ids."""
+        return self._recorded("token", self._internals.token)
+
+    @cached_property
+    def _dates(self) -> Callable[[], float]:
+        """Seconds since the epoch, for dates in answers."""
+        return self._recorded("clock", self._internals.dates or self._internals.clocks.wall)
+
+
+async def _at_once(closing: Iterable[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    async with anyio.create_task_group() as group:
+        for close in closing:
+            group.start_soon(close)
+
+
+async def _in_thread(close: Callable[[], None]) -> None:
+    """Wait for *close*, which writes to a file, even if the end is cancelled."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(close)

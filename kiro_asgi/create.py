@@ -1,0 +1,116 @@
+"""What users call: `create_app`, and the same for the parts of this package that add to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
+from kiro_asgi.asgi.readiness import settings_to_serve
+from kiro_asgi.asgi.server_tools import ServerTool
+from kiro_asgi.compose import Insight, compose
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.manifest import DialectManifest
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.observers.base import Observer
+from kiro_asgi.stages.base import StageFactory
+from kiro_asgi.stages.estimate import Estimator, TokenEstimator
+from kiro_asgi.state.base import Store
+from kiro_asgi.upstreams.manifest import Manifest
+
+if TYPE_CHECKING:
+    from kiro_asgi.inspector.site import Inspector
+
+
+def create_app(
+    settings: Settings | Mapping[str, Any] | None = None,
+    *,
+    inner: AnyASGIApp | None = None,
+    upstreams: Sequence[Manifest[Any]] = (),
+    dialects: Sequence[DialectManifest] = (),
+    stages: Sequence[StageFactory] = (),
+    store: Store | None = None,
+    server_tools: Sequence[ServerTool] = (),
+    estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
+    observers: Sequence[Observer] = (),
+    may_inspect: Callable[[Scope], Awaitable[bool]] | None = None,
+    simulate: bool = False,
+) -> App:
+    """The application.
+
+    Args:
+        settings: How to serve: settings, a mapping as for `Settings.from_mapping`, or ``None`` for those of
+            the environment, and of the file that it names.
+        inner: Another application that gets every request whose path is not ours, as if this were its middleware.
+        upstreams: Services in addition to those of the package; *settings* of `Settings.including` hold theirs, in
+            others they have their defaults.
+        dialects: Client APIs in addition to those of the package, with settings likewise; those that *settings*
+            have a table for are served without being named here.
+        stages: Make stages for every answer: each is made for each try, and sees what the client is going to be shown.
+            The first is the first to see it.
+        store: Keeps what outlives a request, instead of the store that ``state.engine`` names.
+        server_tools: Tools to run here instead of leaving them to the client; they go before those of the service.
+        estimator: Counts tokens where the service does not.
+        observers: Receive the facts of every call; see `kiro_asgi.observers`.
+        may_inspect: Decides whether the sender of a request, given as its scope, may see the inspector; called where
+            ``inspector.trust_host`` is set.
+        simulate: Ask a simulated service within the process, as the setting of that name does: it needs no account.
+
+    Raises:
+        ConfigError: The settings cannot work; the message lists every reason found.
+    """
+    root = Settings.including(*upstreams, *dialects)
+    if settings is None:
+        settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root)
+    elif not isinstance(settings, Settings):
+        settings = root.from_mapping(settings)
+    if simulate:
+        settings = evolve(settings, simulate=True)
+    additions = Additions(
+        inner=inner,
+        upstreams=tuple(upstreams),
+        dialects=tuple(dialects),
+        stages=tuple(stages),
+        store=store,
+        server_tools=tuple(server_tools),
+        estimator=estimator,
+        observers=tuple(observers),
+        may_inspect=may_inspect,
+    )
+    return new_app(settings, additions)
+
+
+def new_app(
+    settings: Settings,
+    additions: Additions = Additions(),  # noqa: B008 - a frozen value
+    internals: Internals | None = None,
+) -> App:
+    """As `kiro_asgi.compose.compose`, with the inspector where *settings* ask for it."""
+    pages = partial(_new_inspector, additions.may_inspect) if settings.inspector.enabled else None
+    return compose(settings, additions, internals, pages)
+
+
+def _new_inspector(may_inspect: Callable[[Scope], Awaitable[bool]] | None, insight: Insight) -> Inspector:
+    from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported
+    from kiro_asgi.inspector.exchanges import Exchanges
+    from kiro_asgi.inspector.site import Inspector, Sources
+
+    settings = insight.settings.inspector
+    if settings.trust_host and may_inspect is None:
+        raise ConfigError(
+            "inspector.trust_host: nothing decides who may look; pass create_app(may_inspect=…), or set "
+            "inspector.secret",
+            code="inspector.trust_host",
+        )
+    taping = None if settings.content == "none" else insight.taping
+    exchanges = None if taping is None else Exchanges(taping.maker, settings.content, insight.settings)
+    zone = insight.settings.quotas.timezone
+    sources = Sources(accounts=insight.situation.accounts, usage=insight.usage, timezone=zone, exchanges=exchanges)
+    calls = RecentCalls(settings.calls, settings.bytes, None if taping is None else taping.recorder)
+    return Inspector(settings, sources, calls, may_inspect if settings.trust_host else None)
