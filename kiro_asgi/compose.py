@@ -245,7 +245,8 @@ class _Parts:
     def _replies(self) -> Replies:
         headers = lambda scope: self._routes.api(scope).quota_headers  # noqa: E731 - an argument
         admission = new_admission(self._settings, self._reservations, headers, self._internals.clocks.wall)
-        return Replies(self._context, self._exchanges, admission, self._reservations.renewal)
+        limits, renewal = self._credential_limits, self._reservations.renewal
+        return Replies(self._context, self._exchanges, admission, limits, renewal)
 
     @cached_property
     def _context(self) -> AnswerContext:
@@ -257,7 +258,6 @@ class _Parts:
             offload=self._internals.offload,
             pace=PerLoop(partial(Pace, self._clocks.steady)),
             retry_count_headers=self._routes.retry_count_headers,
-            credential_limits=self._credential_limits,
             pipeline=self._internals.pipeline,
         )
 

@@ -16,7 +16,7 @@ from logging import getLogger
 from math import ceil, floor
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -26,6 +26,7 @@ from kiro_asgi.asgi.auth import principal_of
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Scope
+from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.errors import LONGEST_SLEEP
 from kiro_asgi.dialects.manifest import QuotaHeaders
@@ -46,9 +47,6 @@ from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.settings import Allowance, CredentialSettings, QuotaSettings, allowance_of
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped
-
-if TYPE_CHECKING:
-    from kiro_asgi.asgi.reading import AnswerReading
 
 _log = getLogger("kiro_asgi")
 

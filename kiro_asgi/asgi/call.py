@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 from attrs import define, field
 
+from kiro_asgi.asgi.observation import Observation
 from kiro_asgi.asgi.protocol import (
     CLIENT_GONE,
     Disconnected,
@@ -36,17 +37,12 @@ from kiro_asgi.asgi.protocol import (
     respond,
     response_start,
 )
+from kiro_asgi.asgi.record import CallRecord
 from kiro_asgi.config import LimitSettings
 from kiro_asgi.errors import KiroAsgiError, TooBusy
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.model.events import Usage
-from kiro_asgi.model.notes import Note
-from kiro_asgi.observers.base import Outcome
-
-if TYPE_CHECKING:
-    from kiro_asgi.asgi.observation import Observation
-    from kiro_asgi.quota.base import Counters
-    from kiro_asgi.quota.claims import Lease
+from kiro_asgi.quota.base import Counters
+from kiro_asgi.quota.claims import Lease
 
 _ROOM_AFTER = 1.0
 """Seconds: most bodies arrive, and are answered, within a few."""
@@ -184,7 +180,7 @@ least half as many, by chance: a crowd that came together is not to be dropped i
 
 
 @define(eq=False)
-class Call:
+class Call(CallRecord):
     """A scope with its two channels.  Every response goes through `send`, so its status is known afterwards."""
 
     scope: Scope = field(repr=False)
@@ -200,33 +196,8 @@ class Call:
     _write_timeout: float
     _clock: Callable[[], float]
     _draw: Callable[[], float]
-    principal: str = ""
-    status: int = field(init=False, default=0)
-    """Status of the response; 0 as long as none has begun."""
-
-    model: str = ""
-    """The model asked for, where the request got so far."""
-
-    upstream: str = ""
-    """The upstream that was asked last, where one was to be asked."""
-
-    notes: tuple[Note, ...] = ()
-    """Adaptations of the request for the upstream of the last attempt."""
-
-    outcome: Outcome | None = None
-    """How a relayed answer ended."""
-
-    failure: KiroAsgiError | None = None
-    """Error that replaced the answer, or the remainder of it."""
-
-    usage: Usage | None = None
-    """Tokens of the answer, where they are known."""
-
     observation: Observation | None = None
     """Facts gathered for observers; ``None`` where there is no observer."""
-
-    span: tuple[float, float] | None = None
-    """When the first content came from the service, and its last event, by the clock."""
 
     sending_since: float | None = field(init=False, default=None)
     """When the message was handed over that the server has not taken yet."""

@@ -1,33 +1,29 @@
 """One client request, and what is settled about it before an upstream is asked.
 
 There are two kinds of exchange: `kiro_asgi.asgi.translated` renders the request for the upstream and encodes the answer
-for the client; `kiro_asgi.asgi.passthrough` hands both on as they are.  All other code knows `Exchange` only.
+for the client; `kiro_asgi.asgi.passthrough` hands both on as they are.  All other code knows `Exchange` only, and who
+asks upstreams `kiro_asgi.asgi.reading.Readable`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.models import Permit, Route
 from kiro_asgi.asgi.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta, TransparentDialect
 from kiro_asgi.dialects.passthrough import RequestPeek
-from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.base import StageFactory
+from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
-
-if TYPE_CHECKING:
-    from kiro_asgi.asgi.plan import Estimate
-    from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 
 
 @frozen(kw_only=True)
@@ -122,6 +118,21 @@ class ClientRequest:
         return self._meta
 
 
+@frozen
+class Estimate:
+    """How large an exchange is, as far as that is known before the upstream counts."""
+
+    estimator: Estimator
+    input_tokens: int = 0
+    """The prompt's size."""
+
+    uncalibrated: float = 0.0
+    """The same before experience corrected it."""
+
+    output_factor: float = 1.0
+    """Factor for estimates of the answer, learnt from counts of earlier answers."""
+
+
 class Exchange(Protocol):
     """Everything that is settled before an upstream is asked; frozen.
 
@@ -195,14 +206,6 @@ class Exchange(Protocol):
         """The same request, with another way to go on if it fails."""
         ...
 
-    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Exchange | None:
-        """The same request in another form, where *error* shows that the form was refused; else ``None``.
-
-        Raises:
-            RequestError: The upstream would have to be asked in a form that has no place for something in the prompt.
-        """
-        ...
-
     def reminded(self, complaint: str) -> Self:
         """The same request with *complaint* as the user's last turn."""
         ...
@@ -218,8 +221,4 @@ class Exchange(Protocol):
             settings: How to serve.
             clock: Monotonic seconds.
         """
-        ...
-
-    def reading(self, output: Any, context: AnswerContext) -> AnswerReading[Any, Any]:
-        """Make the reader of one attempt's answer into *output*, which is of this exchange."""
         ...

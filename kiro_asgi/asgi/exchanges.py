@@ -13,11 +13,11 @@ from uuid import UUID, uuid4
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.attachments import AttachmentFetcher
-from kiro_asgi.asgi.exchange import ClientRequest, Exchange
+from kiro_asgi.asgi.exchange import ClientRequest, Estimate
 from kiro_asgi.asgi.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.models import Models, Route, require_permit
 from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
-from kiro_asgi.asgi.plan import Estimate
+from kiro_asgi.asgi.reading import Readable
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.translated import TranslatedExchange, with_prompt
 from kiro_asgi.config import StreamSettings
@@ -67,7 +67,7 @@ class ExchangeFactory:
     _calibration: Calibration = field(factory=Calibration)
     _stream: StreamSettings
 
-    async def settle(self, request: ClientRequest) -> Exchange:
+    async def settle(self, request: ClientRequest) -> Readable:
         """Settle all facts about a request.
 
         Raises:
@@ -76,7 +76,7 @@ class ExchangeFactory:
         """
         return await self._first(partial(self._settled, request), await self.models.targets(request.model))
 
-    async def settle_next(self, request: ClientRequest, rest: tuple[Target, ...], failure: KiroAsgiError) -> Exchange:
+    async def settle_next(self, request: ClientRequest, rest: tuple[Target, ...], failure: KiroAsgiError) -> Readable:
         """The same for the first of *rest* where that is possible, after *failure* at the targets before it.
 
         Raises:
@@ -124,7 +124,7 @@ class ExchangeFactory:
         assert failure is not None, "a model that is nowhere"
         raise failure from None
 
-    async def _settled(self, request: ClientRequest, route: Route) -> Exchange:
+    async def _settled(self, request: ClientRequest, route: Route) -> Readable:
         require_permit(request.permit, route.provider, route.model)
         credential = await route.provider.credentials.get(route.model.id)
         source = request.passthrough

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 from attrs import define, field
 
-from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.protocol import Message, Scope, Send
 from kiro_asgi.asgi.reading import AnswerReading
+from kiro_asgi.asgi.record import CallRecord
 from kiro_asgi.asgi.reports import notices_in
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
@@ -179,7 +179,7 @@ class Observation:
         for place, observer in enumerate(self._observers):
             self._report(place, observer.attempted, self._call, facts)
 
-    def end(self, call: Call) -> None:
+    def end(self, call: CallRecord) -> None:
         """Report the end of *call*."""
         self.begin(call.principal)
         failure = call.failure

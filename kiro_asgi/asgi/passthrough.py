@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange import ClientRequest, Exchange, PassthroughRequest
+from kiro_asgi.asgi.exchange import ClientRequest, Estimate, PassthroughRequest
 from kiro_asgi.asgi.models import Provider, Route
 from kiro_asgi.asgi.output import Output, Sending, Whole
-from kiro_asgi.asgi.plan import Estimate, expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading, Readable
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import Settings, StreamSettings
@@ -232,7 +232,7 @@ def render_passthrough(
 
 @frozen(kw_only=True)
 class PassthroughExchange:
-    """An `Exchange` whose bytes go through.  Nothing is estimated: the service counts."""
+    """An exchange whose bytes go through.  Nothing is estimated: the service counts."""
 
     request: ClientRequest
     source: PassthroughRequest
@@ -243,7 +243,7 @@ class PassthroughExchange:
     estimator: Estimator
     """For an answer that must be translated after all."""
 
-    translate: Callable[[Route, Credential, Upstream], Awaitable[Exchange]] = field(repr=False)
+    translate: Callable[[Route, Credential, Upstream], Awaitable[Readable]] = field(repr=False)
     """Makes the exchange for a request that must be translated after all."""
 
     @classmethod
@@ -254,7 +254,7 @@ class PassthroughExchange:
         route: Route,
         credential: Credential,
         estimator: Estimator,
-        translate: Callable[[Route, Credential, Upstream], Awaitable[Exchange]],
+        translate: Callable[[Route, Credential, Upstream], Awaitable[Readable]],
     ) -> PassthroughExchange:
         """The exchange for *request*, which goes on as *source*."""
         upstream = route.provider.asking(route.model)
@@ -318,7 +318,7 @@ class PassthroughExchange:
         """The same request, with another way to go on if it fails."""
         return evolve(self, route=route)
 
-    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Exchange | None:
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Readable | None:
         """The request translated, where *error* shows that the model is to be asked by another API; else ``None``: a
         request that goes through is not changed.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange import Estimate, Exchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.model.events import WEB_SEARCH
@@ -15,7 +15,6 @@ from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolCallPart, ToolChoic
 from kiro_asgi.stages.answer import Plan, Repairs
 from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
-from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Rendered, Upstream
@@ -39,21 +38,6 @@ _ANSWER_TOKENS: Final = 4_096
 def expected_answer(max_tokens: int | None) -> int:
     """Tokens that an answer is expected to have, where the client allows *max_tokens*, or says nothing."""
     return _ANSWER_TOKENS if max_tokens is None else min(max_tokens, _ANSWER_TOKENS)
-
-
-@frozen
-class Estimate:
-    """How large an exchange is, as far as that is known before the upstream counts."""
-
-    estimator: Estimator
-    input_tokens: int = 0
-    """The prompt's size."""
-
-    uncalibrated: float = 0.0
-    """The same before experience corrected it."""
-
-    output_factor: float = 1.0
-    """Factor for estimates of the answer, learnt from counts of earlier answers."""
 
 
 def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:

@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.admission import CredentialLimits
 from kiro_asgi.asgi.exchange import Exchange
 from kiro_asgi.asgi.output import PART, Output
 from kiro_asgi.asgi.reports import log_refusal
@@ -86,7 +85,6 @@ class AnswerContext:
     retry_count_headers: tuple[bytes, ...]
     """Names of the request headers in which clients count their attempts."""
 
-    credential_limits: CredentialLimits
     pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
     """Makes the stages of an answer."""
 
@@ -302,3 +300,19 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 def _value(headers: Headers, wanted: bytes) -> str:
     """The first value of a header; empty where there is none."""
     return next((value.decode("latin-1") for name, value in headers if name.lower() == wanted), "")
+
+
+class Readable(Exchange, Protocol):
+    """An exchange whose answer can be read."""
+
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> Readable | None:
+        """The same request in another form, where *error* shows that the form was refused; else ``None``.
+
+        Raises:
+            RequestError: The upstream would have to be asked in a form that has no place for something in the prompt.
+        """
+        ...
+
+    def reading(self, output: Any, context: AnswerContext) -> AnswerReading[Any, Any]:
+        """Make the reader of one attempt's answer into *output*, which is of this exchange."""
+        ...

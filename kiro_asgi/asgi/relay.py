@@ -26,14 +26,14 @@ from typing import Any, Final, NoReturn
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.admission import Admission
+from kiro_asgi.asgi.admission import Admission, CredentialLimits
 from kiro_asgi.asgi.call import Call
 from kiro_asgi.asgi.exchange import ClientRequest, Exchange
 from kiro_asgi.asgi.exchanges import ExchangeFactory
 from kiro_asgi.asgi.output import Output, Sending
 from kiro_asgi.asgi.plan import early_commit
 from kiro_asgi.asgi.protocol import Disconnected, Headers, Scope, Send, Stalled, header_values
-from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.reading import AnswerContext, AnswerReading, Readable
 from kiro_asgi.asgi.reports import UNKNOWN, localized, log_body, log_notes, notices_in, rules_header, wants_rules
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
@@ -73,11 +73,12 @@ def _attempts_before(scope: Scope, headers: Iterable[bytes]) -> int:
 class Attempts:
     """The attempts at one request, counted for each upstream."""
 
-    exchange: Exchange
+    exchange: Readable
     """The facts of the latest attempt."""
 
     _exchanges: ExchangeFactory
     _context: AnswerContext
+    _credential_limits: CredentialLimits
     _call: Call
     _outputs: Callable[[Exchange], Output[Any]]
     """Makes the output for an exchange; called again where an answer of another kind needs another one."""
@@ -162,7 +163,7 @@ class Attempts:
         provider = exchange.route.provider
         self.output.restart()
         reading = exchange.reading(self.output, context)
-        async with context.credential_limits.reserved(call, exchange, reading):
+        async with self._credential_limits.reserved(call, exchange, reading):
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
             fetch = provider.transport.fetch
@@ -565,6 +566,7 @@ class Replies:
     _context: AnswerContext
     _exchanges: ExchangeFactory
     _admission: Admission
+    _credential_limits: CredentialLimits
     _renewal: Callable[[Call], Callable[[], Awaitable[None]] | None]
     """Makes the work that keeps the leases of a call for as long as it is answered."""
 
@@ -585,7 +587,8 @@ class Replies:
             return
         call.meanwhile = self._renewal(call)
         async with self._admission.admit(call, exchange):
-            await Relay(Attempts(exchange, self._exchanges, self._context, call, output), call, self._context).run()
+            attempts = Attempts(exchange, self._exchanges, self._context, self._credential_limits, call, output)
+            await Relay(attempts, call, self._context).run()
 
     def _output(self, call: Call, request: ClientRequest, send: Send, exchange: Exchange) -> Output[Any]:
         """Where the answer to *exchange* goes."""

@@ -10,11 +10,11 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange import ClientRequest
+from kiro_asgi.asgi.exchange import ClientRequest, Estimate
 from kiro_asgi.asgi.memory import Recovered
 from kiro_asgi.asgi.models import Route
 from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.plan import Estimate, expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.plan import expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.scheduling import Offload
@@ -49,7 +49,7 @@ def with_prompt(parsed: ParsedRequest, prompt: Prompt, turns: int) -> ParsedRequ
 
 @frozen(kw_only=True)
 class TranslatedExchange:
-    """An `Exchange` whose answer goes through the stages."""
+    """An exchange whose answer goes through the stages."""
 
     request: ClientRequest
     route: Route

@@ -1,0 +1,40 @@
+"""The record of a call: what those who serve it find out, for the log, observers and limits."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.events import Usage
+from kiro_asgi.model.notes import Note
+from kiro_asgi.observers.base import Outcome
+
+
+@define(eq=False)
+class CallRecord:
+    """What is known of one call so far."""
+
+    principal: str = field(init=False, default="")
+    status: int = field(init=False, default=0)
+    """Status of the response; 0 as long as none has begun."""
+
+    model: str = field(init=False, default="")
+    """The model asked for, where the request got so far."""
+
+    upstream: str = field(init=False, default="")
+    """The upstream that was asked last, where one was to be asked."""
+
+    notes: tuple[Note, ...] = field(init=False, default=())
+    """Adaptations of the request for the upstream of the last attempt."""
+
+    outcome: Outcome | None = field(init=False, default=None)
+    """How a relayed answer ended."""
+
+    failure: KiroAsgiError | None = field(init=False, default=None)
+    """Error that replaced the answer, or the remainder of it."""
+
+    usage: Usage | None = field(init=False, default=None)
+    """Tokens of the answer, where they are known."""
+
+    span: tuple[float, float] | None = field(init=False, default=None)
+    """When the first content came from the service, and its last event, by the clock."""
