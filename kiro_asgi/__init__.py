@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from kiro_asgi._version import __version__
 
 if TYPE_CHECKING:
-    from kiro_asgi.asgi.app import App
-    from kiro_asgi.asgi.mount import mount
-    from kiro_asgi.asgi.readiness import Readiness
-    from kiro_asgi.asgi.server_tools import ServerTool
+    from kiro_asgi.asgi.door.app import App
+    from kiro_asgi.asgi.door.mount import mount
+    from kiro_asgi.asgi.door.readiness import Readiness
+    from kiro_asgi.asgi.kept.server_tools import ServerTool
     from kiro_asgi.config import (
         ClientSettings,
         CorsSettings,
@@ -103,11 +103,11 @@ _HOMES: Final = MappingProxyType(
     {
         name: module
         for module, names in {
-            "asgi.app": "App",
+            "asgi.door.app": "App",
             "create": "create_app",
-            "asgi.mount": "mount",
-            "asgi.readiness": "Readiness",
-            "asgi.server_tools": "ServerTool",
+            "asgi.door.mount": "mount",
+            "asgi.door.readiness": "Readiness",
+            "asgi.kept.server_tools": "ServerTool",
             "dialects.base": "Dialect",
             "dialects.manifest": "DialectManifest",
             "errors": "ConfigError KiroAsgiError RequestError StoreUnavailable UpstreamError",

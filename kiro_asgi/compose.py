@@ -19,7 +19,14 @@ from attrs import define, frozen
 
 from kiro_asgi.apis.gateway import GatewayOperations
 from kiro_asgi.apis.operations import Gateway, handlers_of
-from kiro_asgi.asgi.admission import (
+from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.auth import Authenticator, CrossOrigin
+from kiro_asgi.asgi.door.door import Door, Handler, Router
+from kiro_asgi.asgi.door.layers import Answers, Pages, layered, with_cross_origin, with_host, with_pages
+from kiro_asgi.asgi.door.parts import Additions, Internals, usual_internals
+from kiro_asgi.asgi.door.readiness import ReadinessCheck, problems_with
+from kiro_asgi.asgi.door.situation import Situation
+from kiro_asgi.asgi.exchange.admission import (
     CredentialLimits,
     LimitedCredentials,
     Reservations,
@@ -29,27 +36,20 @@ from kiro_asgi.asgi.admission import (
     new_admission,
     new_reservations,
 )
-from kiro_asgi.asgi.app import App
-from kiro_asgi.asgi.attachments import AttachmentFetcher, AttachmentSource
-from kiro_asgi.asgi.auth import Authenticator, CrossOrigin
-from kiro_asgi.asgi.call import Bodies, CallsUnderWay
-from kiro_asgi.asgi.door import Door, Handler, Router
-from kiro_asgi.asgi.exchanges import ConversationIds, ExchangeFactory
-from kiro_asgi.asgi.layers import Answers, Pages, layered, with_cross_origin, with_host, with_pages
-from kiro_asgi.asgi.memory import Recovery, Signatures
-from kiro_asgi.asgi.models import Models, Provider
-from kiro_asgi.asgi.observation import Observers
-from kiro_asgi.asgi.parts import Additions, Internals, usual_internals
-from kiro_asgi.asgi.providers import in_effect, new_providers, new_registry, new_store
-from kiro_asgi.asgi.readiness import ReadinessCheck, problems_with
-from kiro_asgi.asgi.reading import AnswerContext
-from kiro_asgi.asgi.relay import Replies
+from kiro_asgi.asgi.exchange.call import Bodies, CallsUnderWay
+from kiro_asgi.asgi.exchange.factory import ConversationIds, ExchangeFactory
+from kiro_asgi.asgi.exchange.models import Models, Provider
+from kiro_asgi.asgi.exchange.observation import Observers
+from kiro_asgi.asgi.exchange.providers import in_effect, new_providers, new_registry, new_store
+from kiro_asgi.asgi.exchange.reading import AnswerContext
+from kiro_asgi.asgi.exchange.relay import Replies
+from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
+from kiro_asgi.asgi.kept.memory import Recovery, Signatures
+from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
+from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
+from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
 from kiro_asgi.asgi.routing import GATEWAY, Routes, new_dialects
 from kiro_asgi.asgi.scheduling import Background, Pace
-from kiro_asgi.asgi.secrets import Secrets, held_in, hide_in_logs, secrets_in
-from kiro_asgi.asgi.situation import Situation
-from kiro_asgi.asgi.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
-from kiro_asgi.asgi.usage import UsageObserver, new_ledger, usage_rows
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.base import Dialect

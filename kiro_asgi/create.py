@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from kiro_asgi.asgi.app import App
-from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.parts import Additions, Internals
+from kiro_asgi.asgi.door.readiness import settings_to_serve
+from kiro_asgi.asgi.kept.server_tools import ServerTool
 from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
-from kiro_asgi.asgi.readiness import settings_to_serve
-from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.compose import Insight, compose
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import DialectManifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from kiro_asgi.asgi.mount import wrapped_in
+from kiro_asgi.asgi.door.mount import wrapped_in
 
 __all__ = ["part_of"]
 

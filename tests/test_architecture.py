@@ -217,7 +217,7 @@ MAY_NAME = {
     "streaming": "functions that others call by names that are fixed, for answers of Kiro",
     "recovery": "a kind of call that is named like the slice of an upstream",
     "model.signatures": "marks in signatures that clients hold, and give to later versions",
-    "asgi.passthrough": "a sentence about a setting",
+    "asgi.exchange.passthrough": "a sentence about a setting",
     "config.__init__": "names that users import",
 }
 """Modules outside the folders that name an upstream, or a dialect of the same name, and why.  It may only shrink."""

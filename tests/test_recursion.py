@@ -19,12 +19,18 @@ SCHEMA = "`SCHEMA_DEPTH`"
 ARGUMENTS = "`ARGUMENT_DEPTH`"
 SIMULATED = "`JSON_DEPTH`, by `loads`, of the simulator, which answers tests"
 
+COMPOSED = "secrets are looked for when something is recorded, and by then all parts are made"
 READ = "`JSON_DEPTH`, by `loads`"
 SHOWN = "a depth of its own, below which nothing is shown"
 
 BOUNDED = {
-    "asgi.explain": {"_elided": READ},
+    "asgi.exchange.explain": {"_elided": READ},
     "cli.__init__": {"_members": OWN},
+    "compose": dict.fromkeys(
+        ("_Parts._clocks", "_Parts._named_providers", "_Parts._providers", "_Parts._recorded", "_Parts._secrets")
+        + ("_Parts._taping", "_Parts._token", "_Parts._store"),
+        COMPOSED,
+    ),
     "config.leaves": {"_fixed": OWN, "_walk": OWN},
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {

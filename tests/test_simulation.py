@@ -16,8 +16,8 @@ import pytest
 from attrs import evolve
 
 from kiro_asgi import ConfigError, Settings, create_app, simulator
-from kiro_asgi.asgi.providers import NOWHERE
-from kiro_asgi.asgi.readiness import problems_with
+from kiro_asgi.asgi.door.readiness import problems_with
+from kiro_asgi.asgi.exchange.providers import NOWHERE
 from kiro_asgi.config.leaves import leaves
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.transport import Transport

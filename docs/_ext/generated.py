@@ -22,8 +22,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kiro_asgi import errors, limits, simulator
-from kiro_asgi.asgi.explain import GATEWAY_RULES
-from kiro_asgi.asgi.passthrough import REASONS
+from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES
+from kiro_asgi.asgi.exchange.passthrough import REASONS
 from kiro_asgi.asgi.routing import GATEWAY
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.leaves import leaves

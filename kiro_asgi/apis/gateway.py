@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.models import Models
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.situation import Situation
+from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.models import Models
 from kiro_asgi.asgi.protocol import JSON, Scope, response_body, response_start
-from kiro_asgi.asgi.situation import Situation
 from kiro_asgi.dialects.models import render_model, render_models
 from kiro_asgi.errors import RequestError
 from kiro_asgi.wire.json import dumps

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.apis.operations import Operations
-from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import Scope, query_values
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStream
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED

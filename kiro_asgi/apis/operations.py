@@ -9,13 +9,13 @@ from typing import cast
 
 from attrs import define, evolve, frozen
 
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.door import Handler
-from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
-from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.models import Permit
+from kiro_asgi.asgi.door.door import Handler
+from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.factory import ExchangeFactory
+from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.exchange.models import Permit
+from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
-from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest, TransparentDialect

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import asdict, frozen
 
-from kiro_asgi.asgi.readiness import problems_of
+from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Tone, print_problem, printer_on
 from kiro_asgi.config import Settings, describe, read_environment

@@ -24,7 +24,7 @@ import h11
 from attrs import define, field, frozen
 
 from kiro_asgi import create_app
-from kiro_asgi.asgi.providers import opened, simulated
+from kiro_asgi.asgi.exchange.providers import opened, simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
 from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
 from kiro_asgi.config import Settings

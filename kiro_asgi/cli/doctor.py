@@ -20,9 +20,9 @@ from anyio import to_thread
 from attrs import define, evolve, field
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.providers import new_store, new_transport
-from kiro_asgi.asgi.readiness import problems_of
-from kiro_asgi.asgi.secrets import Secrets, hide_in_logs, secrets_in
+from kiro_asgi.asgi.door.readiness import problems_of
+from kiro_asgi.asgi.exchange.providers import new_store, new_transport
+from kiro_asgi.asgi.kept.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_checks import PATIENCE, Finding, Questions, Verdict, failed, span, with_key
 from kiro_asgi.cli.lasting import as_served

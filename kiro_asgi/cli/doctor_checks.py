@@ -22,7 +22,7 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.providers import new_store
+from kiro_asgi.asgi.exchange.providers import new_store
 from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable, UpstreamRejected

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kiro_asgi.asgi.explain import explain
+from kiro_asgi.asgi.exchange.explain import explain
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on
 from kiro_asgi.config import Settings

@@ -38,7 +38,7 @@ from hypercorn.protocol.ws_stream import Handshake, WSStream
 from wsproto.events import CloseConnection
 from wsproto.frame_protocol import CloseReason
 
-from kiro_asgi.asgi.call import Bodies, Share
+from kiro_asgi.asgi.exchange.call import Bodies, Share
 from kiro_asgi.errors import TooBusy
 
 _log = logging.getLogger("kiro_asgi")

@@ -24,8 +24,8 @@ from urllib.parse import quote
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.providers import is_closed, opened, simulated
-from kiro_asgi.asgi.readiness import settings_to_serve
+from kiro_asgi.asgi.door.readiness import settings_to_serve
+from kiro_asgi.asgi.exchange.providers import is_closed, opened, simulated
 from kiro_asgi.cli import logs
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled

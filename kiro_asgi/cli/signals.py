@@ -17,10 +17,10 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.app import App
-from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.parts import Additions, Internals
+from kiro_asgi.asgi.exchange.providers import new_store
 from kiro_asgi.asgi.protocol import Lifespan
-from kiro_asgi.asgi.providers import new_store
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
 from kiro_asgi.create import new_app

@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from kiro_asgi.asgi.usage import new_ledger
+from kiro_asgi.asgi.kept.usage import new_ledger
 from kiro_asgi.cli.lasting import as_served, state_file, state_folder
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Tone, printer_on

@@ -1,7 +1,7 @@
 """Tools and calls, as far as all dialects read them alike.
 
 A client lists hosted tools for the service to run.  A dialect does not know which of them can be run, and takes all:
-`kiro_asgi.asgi.server_tools.Toolbox.offered`, which knows the service, leaves out those that it does not have, or
+`kiro_asgi.asgi.kept.server_tools.Toolbox.offered`, which knows the service, leaves out those that it does not have, or
 refuses a demand for them.
 """
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.explain import explain
-from kiro_asgi.asgi.taping import is_replayed
+from kiro_asgi.asgi.exchange.explain import explain
+from kiro_asgi.asgi.kept.taping import is_replayed
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError

@@ -17,10 +17,10 @@ from typing import Any, Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.asgi.door.parts import Additions, Internals
+from kiro_asgi.asgi.kept.taping import ReplayedSettings
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.scheduling import Offload, T
-from kiro_asgi.asgi.taping import ReplayedSettings
 from kiro_asgi.compose import compose
 from kiro_asgi.config import Settings
 from kiro_asgi.limits import TAPE_SETTINGS, TAPE_WAITS

@@ -20,7 +20,7 @@ from typing import Any, Final
 import anyio
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.reading import AnswerReading
+from kiro_asgi.asgi.exchange.reading import AnswerReading
 from kiro_asgi.errors import (
     KiroAsgiError,
     RequestError,

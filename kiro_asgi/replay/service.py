@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
-from kiro_asgi.asgi.providers import simulated_at
+from kiro_asgi.asgi.exchange.providers import simulated_at
 from kiro_asgi.config import ClientSettings, Settings
 from kiro_asgi.replay.run import settings_of
 from kiro_asgi.simulator.formats import find_endpoint

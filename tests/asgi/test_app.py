@@ -11,11 +11,11 @@ import pytest
 
 from kiro_asgi import ConfigError, Settings, create_app, simulator
 from kiro_asgi.apis.operations import Gateway
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.door import Door, Router
-from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.models import Provider
-from kiro_asgi.asgi.reading import AnswerContext
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.door import Door, Router
+from kiro_asgi.asgi.exchange.factory import ExchangeFactory
+from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.simulator import answer, text

@@ -15,9 +15,9 @@ import openai
 import pytest
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.attachments import AttachmentFetcher
-from kiro_asgi.asgi.call import Bodies
-from kiro_asgi.asgi.providers import new_fetcher
+from kiro_asgi.asgi.exchange.call import Bodies
+from kiro_asgi.asgi.exchange.providers import new_fetcher
+from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post

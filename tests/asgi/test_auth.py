@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi import Settings, create_app
-from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import ConfigError, Unauthorized
 from tests.asgi.driver import Exchange, http_scope

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from kiro_asgi import App, ConfigError, Settings, create_app
-from kiro_asgi.asgi.call import Bodies, Share
+from kiro_asgi.asgi.exchange.call import Bodies, Share
 from kiro_asgi.asgi.protocol import _collect, read_body
 from kiro_asgi.errors import TooBusy
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of

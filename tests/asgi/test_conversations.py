@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.asgi.exchanges import ConversationIds
+from kiro_asgi.asgi.exchange.factory import ConversationIds
 from tests.asgi.answers import DIALECTS
 from tests.asgi.driver import ask
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from attrs import evolve
 
-from kiro_asgi.asgi.admission import LimitedCredentials, Reservations
+from kiro_asgi.asgi.exchange.admission import LimitedCredentials, Reservations
 from kiro_asgi.errors import ConfigError, UpstreamLimitReached
 from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.settings import QuotaSettings

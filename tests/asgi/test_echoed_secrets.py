@@ -18,9 +18,9 @@ from anyio.abc import SocketStream
 from attrs import define
 
 from kiro_asgi import create_app
-from kiro_asgi.asgi.exchanges import ExchangeFactory
-from kiro_asgi.asgi.models import Provider
-from kiro_asgi.asgi.secrets import Secrets
+from kiro_asgi.asgi.exchange.factory import ExchangeFactory
+from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.kept.secrets import Secrets
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.observers.logs import JsonFormatter
 from kiro_asgi.redaction import PARTIAL

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.asgi.output import Collected, Streamed
+from kiro_asgi.asgi.exchange.output import Collected, Streamed
 from kiro_asgi.simulator import Event, answer, text
 from tests.asgi.answers import ALL_DIALECTS, text_of
 from tests.asgi.driver import ask

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.asgi.auth import Authenticator
+from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.routing import Routes
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages

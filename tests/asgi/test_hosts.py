@@ -12,7 +12,7 @@ import pytest
 from attrs import define, field
 
 from kiro_asgi import App, Settings
-from kiro_asgi.asgi.parts import Additions, Internals
+from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.observers import Observer
 from kiro_asgi.simulator import answer, refusal, text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import create_app, simulator
-from kiro_asgi.asgi.usage import OTHER
+from kiro_asgi.asgi.kept.usage import OTHER
 from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.observers.measures import Measuring
 from kiro_asgi.quota.ledger import totals

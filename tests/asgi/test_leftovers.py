@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.asgi.relay import Attempts, Relay
-from kiro_asgi.asgi.translated import TranslatedExchange, TranslatedReading
+from kiro_asgi.asgi.exchange.relay import Attempts, Relay
+from kiro_asgi.asgi.exchange.translated import TranslatedExchange, TranslatedReading
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.simulator import Reset, answer, refusal, text
 from tests.asgi.driver import Exchange, ask

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from kiro_asgi.asgi.output import Collected, Streamed, Synthetic
+from kiro_asgi.asgi.exchange.output import Collected, Streamed, Synthetic
 from kiro_asgi.asgi.protocol import respond_in_pieces
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses

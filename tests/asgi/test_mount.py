@@ -14,7 +14,7 @@ from starlette.routing import Mount, Router
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.mount import mount, wrapped_in
+from kiro_asgi.asgi.door.mount import mount, wrapped_in
 from kiro_asgi.asgi.protocol import Lifespan
 from tests.asgi.answers import comes_true
 from tests.asgi.conftest import settings_for

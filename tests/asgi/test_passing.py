@@ -11,8 +11,8 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
-from kiro_asgi.asgi.passthrough import REASONS, PassthroughCandidate, parsed_request_of, reason_against
-from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.exchange.passthrough import REASONS, PassthroughCandidate, parsed_request_of, reason_against
+from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
@@ -150,7 +150,7 @@ async def test_bytes_arrive_however_they_are_cut(api, chunk, direct, sim):
 @EACH_API
 async def test_an_answer_that_takes_long_and_is_over_ends(api, direct, sim, monkeypatch):
     """Work is cut into parts by the clock; what comes behind the end is not looked at, which must not be waited for."""
-    monkeypatch.setattr("kiro_asgi.asgi.reading.PART", -1.0)
+    monkeypatch.setattr("kiro_asgi.asgi.exchange.reading.PART", -1.0)
     sim.enqueue(saying(STREAMS[NAMES[api]], layout=Layout(chunk=100_000)), operation=OPERATIONS[api])
     with anyio.fail_after(10):
         exchange = await asking(api, stream=True).run(direct())

@@ -9,8 +9,8 @@ from hashlib import sha256
 import anyio
 import pytest
 
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.create import new_app

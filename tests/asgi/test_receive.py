@@ -29,7 +29,7 @@ OUTSIDE: Final = ("receive", "_receive", "listen")
 """Names of what is called for the next message."""
 
 LOOPS: Final = {
-    "asgi/call.py:until_left": "answers",
+    "asgi/exchange/call.py:until_left": "answers",
     "asgi/protocol.py:_collect": "bodies",
     "asgi/protocol.py:run": "lifespans",
     "apis/responses/connection.py:_read": "WebSockets",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from attrs import evolve
 
-from kiro_asgi.asgi.memory import Recovery
+from kiro_asgi.asgi.kept.memory import Recovery
 from kiro_asgi.model.events import StopReason, TextDelta, ToolCallFragment
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.reports import localized
+from kiro_asgi.asgi.exchange.reports import localized
 from kiro_asgi.simulator import CorruptChecksum, ExceptionFrame, Head, Reset, answer, refusal, text
 from tests.asgi.answers import DIALECTS, cut_of, error_of, text_of
 from tests.asgi.driver import Exchange, ask, post

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kiro_asgi.asgi.reports import rules_header
+from kiro_asgi.asgi.exchange.reports import rules_header
 from kiro_asgi.model.notes import Note
 from kiro_asgi.simulator import answer, refusal, text
 from tests.asgi.answers import DIALECTS, text_of

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kiro_asgi.asgi.output import Streamed
+from kiro_asgi.asgi.exchange.output import Streamed
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses

@@ -12,7 +12,7 @@ import pytest
 from attrs import define
 
 from kiro_asgi import App
-from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.dialects.errors import REFUSED
 from kiro_asgi.net.clocks import Clocks

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from kiro_asgi import create_app
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.models import Provider
-from kiro_asgi.asgi.relay import Relay
+from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.relay import Relay
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import refusal

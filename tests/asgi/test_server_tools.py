@@ -11,7 +11,7 @@ import pytest
 from attrs import define, evolve, field
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.model.events import SearchHit, ServerCall, ToolOutput
 from kiro_asgi.model.notes import Note

@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint
 from kiro_asgi import create_app
 from kiro_asgi.apis.responses.owners import Owner, Turns
 from kiro_asgi.apis.responses.stored import Responses
-from kiro_asgi.asgi.call import Bodies, Share
+from kiro_asgi.asgi.exchange.call import Bodies, Share
 from kiro_asgi.asgi.scheduling import Background
 from kiro_asgi.errors import LimitReached, RequestError, StoreUnavailable, TooBusy
 from kiro_asgi.limits import JSON_VALUES, REFERENCES, STORED_READS_WAITING

@@ -14,8 +14,8 @@ from kiro_asgi import simulator
 from kiro_asgi.apis.responses import stored
 from kiro_asgi.apis.responses.owners import Owner
 from kiro_asgi.apis.responses.stored import Responses
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.dialects.openai_responses.kept import Kept
 from kiro_asgi.errors import BodyTooLarge, ConfigError, RequestError

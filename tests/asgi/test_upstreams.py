@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import ConfigError, Settings
-from kiro_asgi.asgi.providers import new_providers
+from kiro_asgi.asgi.exchange.providers import new_providers
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
 from kiro_asgi.simulator.scripts import json_answer

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from attrs import evolve
 
-from kiro_asgi.asgi.usage import UsageObserver
+from kiro_asgi.asgi.kept.usage import UsageObserver
 from kiro_asgi.cli import main
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.model.events import Usage, UsageSource

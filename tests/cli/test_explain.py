@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import ConfigError
-from kiro_asgi.asgi.providers import keyed, new_providers
+from kiro_asgi.asgi.exchange.providers import keyed, new_providers
 from kiro_asgi.cli import explain
 from kiro_asgi.config import Settings
 from kiro_asgi.net.clocks import Clocks

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.asgi.explain import guess
+from kiro_asgi.asgi.exchange.explain import guess
 from kiro_asgi.dialects.builtin import BUILTIN
 
 ASKED = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kiro_asgi.asgi.secrets import Secrets, hide_in_logs
+from kiro_asgi.asgi.kept.secrets import Secrets, hide_in_logs
 from kiro_asgi.cli import logs
 
 SECRET = "tok/Secret+0123456789abcdef"

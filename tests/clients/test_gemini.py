@@ -30,7 +30,7 @@ SERVICES = {
     "bedrock": "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
 }
 """Service to what gemini-cli is told to ask.  Its requests have tools and ask for thoughts, so Gemini's are translated,
-too: `kiro_asgi.asgi.passthrough`."""
+too: `kiro_asgi.asgi.exchange.passthrough`."""
 
 SIMULATED = {
     "KIRO_ASGI__ROUTING__MODELS": "claude-*=kiro,gemini-*=kiro/claude-sonnet-4.5",

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve, frozen
 
 from kiro_asgi import ConfigError, Settings, create_app
-from kiro_asgi.asgi.readiness import problems_of
+from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.config import describe, read_environment
 from kiro_asgi.dialects.manifest import DialectSettings, dialects_in
 from tests.asgi.driver import Exchange, http_scope

@@ -12,9 +12,9 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.explain import GATEWAY_RULES
-from kiro_asgi.asgi.passthrough import PassthroughCandidate, reason_against
-from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES
+from kiro_asgi.asgi.exchange.passthrough import PassthroughCandidate, reason_against
+from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.exchanges import ConversationIds
-from kiro_asgi.asgi.memory import Recovery
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.exchange.factory import ConversationIds
+from kiro_asgi.asgi.kept.memory import Recovery
 from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import Unauthorized, UnknownModel, UpstreamFault
 from kiro_asgi.model.events import TextDelta, ToolCallFragment

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from attrs import define, field
 
 from kiro_asgi import App, Settings, create_app
-from kiro_asgi.asgi.call import Bodies
+from kiro_asgi.asgi.exchange.call import Bodies
 from kiro_asgi.asgi.protocol import ASGIApp
 from tests.parts import part_of
 

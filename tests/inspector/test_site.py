@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from kiro_asgi import ConfigError, create_app, mount
-from kiro_asgi.asgi.observation import Observers
+from kiro_asgi.asgi.exchange.observation import Observers
 from kiro_asgi.inspector.site import Inspector
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, get, http_scope

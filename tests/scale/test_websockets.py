@@ -21,8 +21,8 @@ from websockets.asyncio.client import connect
 from kiro_asgi import App, create_app, simulator
 from kiro_asgi.apis.responses.connection import Connection
 from kiro_asgi.apis.responses.operations import ResponsesOperations
-from kiro_asgi.asgi.call import Bodies, Call
-from kiro_asgi.asgi.mount import wrapped_in
+from kiro_asgi.asgi.door.mount import wrapped_in
+from kiro_asgi.asgi.exchange.call import Bodies, Call
 from kiro_asgi.cli.standalone import Server, bind
 from kiro_asgi.simulator import Simulator
 from tests.asgi.conftest import settings_for

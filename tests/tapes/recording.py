@@ -7,7 +7,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator.server import Simulator

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from kiro_asgi import create_app
-from kiro_asgi.asgi.parts import Internals
-from kiro_asgi.asgi.providers import new_fetcher
+from kiro_asgi.asgi.door.parts import Internals
+from kiro_asgi.asgi.exchange.providers import new_fetcher
 from kiro_asgi.create import new_app
 from kiro_asgi.tapes import Line, Tape
 from tests.asgi.conftest import settings_for

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kiro_asgi import create_app, simulator
-from kiro_asgi.asgi import taping
+from kiro_asgi.asgi.kept import taping
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.simulator import refusal
 from kiro_asgi.simulator.server import Simulator

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from kiro_asgi import simulator
-from kiro_asgi.asgi.parts import Internals
+from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.net.clocks import Clocks

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kiro_asgi.asgi.taping import is_replayed
+from kiro_asgi.asgi.kept.taping import is_replayed
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.config.leaves import Leaf, leaves

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.apis.responses.owners import Owner
 from kiro_asgi.apis.responses.stored import Recorded, Responses
-from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import Disconnected, Message, response_body, response_start, send_most
 from kiro_asgi.asgi.scheduling import Offload, Tasks
 from kiro_asgi.config import Settings

@@ -23,7 +23,7 @@ from attrs import define, field
 
 from kiro_asgi.apis.operations import Gateway
 from kiro_asgi.apis.responses.stored import ConnectionResponses
-from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import Disconnected, Message, Scope, Send
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.dialects.openai_responses.frames import AnswerFrames, Aside, Create, error_frame, read_frame

@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.apis.operations import Gateway
 from kiro_asgi.apis.responses.owners import Owner
 from kiro_asgi.apis.responses.stored import Keep, Responses
-from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import JSON, Scope, query_values, respond_in_pieces
 from kiro_asgi.asgi.scheduling import Offload, T
 from kiro_asgi.dialects.base import Dialect

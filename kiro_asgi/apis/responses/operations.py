@@ -27,10 +27,10 @@ from kiro_asgi.apis.responses.stored import (
     Responses,
     not_built_on,
 )
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
+from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, query_values, respond_in_pieces
-from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported

@@ -15,7 +15,7 @@ from typing import Final
 import anyio
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.call import Call
+from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.errors import StoreUnavailable, TooBusy
 from kiro_asgi.limits import STORED_READS_WAITING
 from kiro_asgi.state.base import Locks

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.providers import new_store, new_transport, shared_renewals
+from kiro_asgi.asgi.exchange.providers import new_store, new_transport, shared_renewals
 from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_checks import GENERAL, PATIENCE, Finding, Questions, Verdict, failed, masked, span
 from kiro_asgi.config import Settings

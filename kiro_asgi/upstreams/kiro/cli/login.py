@@ -21,8 +21,8 @@ import anyio
 import anyio.to_thread
 from attrs import evolve, frozen
 
-from kiro_asgi.asgi.providers import new_transport
-from kiro_asgi.asgi.secrets import secrets_in
+from kiro_asgi.asgi.exchange.providers import new_transport
+from kiro_asgi.asgi.kept.secrets import secrets_in
 from kiro_asgi.cli.terminal import Countdown, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamUnreachable

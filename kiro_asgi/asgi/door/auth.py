@@ -20,7 +20,8 @@ import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
-from kiro_asgi.asgi.models import Permit
+from kiro_asgi.asgi.exchange.models import Permit
+from kiro_asgi.asgi.principals import KEY, principal_of
 from kiro_asgi.asgi.protocol import (
     Headers,
     Message,
@@ -229,12 +230,6 @@ def _asked(user: Any) -> str:
         close_old()
 
 
-def principal_of(name: str) -> str:
-    """The principal of clients with the key that the settings call *name*."""
-    return f"{_KEY}{name}"
-
-
-_KEY: Final = "key:"
 _ANONYMOUS = "anonymous"
 _AUTHORIZATION = b"authorization"
 
@@ -265,7 +260,7 @@ class Authenticator:
 
     def __attrs_post_init__(self) -> None:
         unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
-        principals = {known: f"{_KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
+        principals = {known: f"{KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
         for name, key in self._named.items():
             if key.hash in principals:
                 raise ConfigError(
@@ -320,7 +315,7 @@ class Authenticator:
 
     def permit(self, principal: str) -> Permit:
         """Make the check of what *principal* may ask for."""
-        kind, _, name = principal.partition(_KEY)
+        kind, _, name = principal.partition(KEY)
         key = None if kind else self._named.get(name)
         return _anything if key is None else key.permits
 

@@ -22,7 +22,8 @@ from typing import Final
 import anyio
 from attrs import define, field
 
-from kiro_asgi.asgi.observation import Observation
+from kiro_asgi.asgi.exchange.observation import Observation
+from kiro_asgi.asgi.exchange.record import CallRecord
 from kiro_asgi.asgi.protocol import (
     CLIENT_GONE,
     Disconnected,
@@ -37,7 +38,6 @@ from kiro_asgi.asgi.protocol import (
     respond,
     response_start,
 )
-from kiro_asgi.asgi.record import CallRecord
 from kiro_asgi.config import LimitSettings
 from kiro_asgi.errors import KiroAsgiError, TooBusy
 from kiro_asgi.loops import PerLoop

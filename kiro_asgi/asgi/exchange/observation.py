@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from attrs import define, field
 
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange.facts import Exchange
+from kiro_asgi.asgi.exchange.reading import AnswerReading
+from kiro_asgi.asgi.exchange.record import CallRecord
+from kiro_asgi.asgi.exchange.reports import notices_in
 from kiro_asgi.asgi.protocol import Message, Scope, Send
-from kiro_asgi.asgi.reading import AnswerReading
-from kiro_asgi.asgi.record import CallRecord
-from kiro_asgi.asgi.reports import notices_in
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import ServerResult

@@ -10,13 +10,13 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange import ClientRequest, Estimate
-from kiro_asgi.asgi.memory import Recovered
-from kiro_asgi.asgi.models import Route
-from kiro_asgi.asgi.output import Collected, Output, Streamed, Synthetic
-from kiro_asgi.asgi.plan import expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
+from kiro_asgi.asgi.exchange.models import Route
+from kiro_asgi.asgi.exchange.output import Collected, Output, Streamed, Synthetic
+from kiro_asgi.asgi.exchange.plan import expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.kept.memory import Recovered
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
-from kiro_asgi.asgi.attachments import AttachmentSource
+from kiro_asgi.asgi.kept.attachments import AttachmentSource
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import with_installed
 from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of

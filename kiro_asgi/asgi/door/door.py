@@ -8,13 +8,13 @@ from typing import Final
 
 from attrs import define
 
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.call import Bodies, Call, CallsUnderWay, Share, stopping
-from kiro_asgi.asgi.observation import Observers
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.readiness import ReadinessCheck
+from kiro_asgi.asgi.exchange.call import Bodies, Call, CallsUnderWay, Share, stopping
+from kiro_asgi.asgi.exchange.observation import Observers
+from kiro_asgi.asgi.kept.secrets import Secrets
 from kiro_asgi.asgi.protocol import Disconnected, Listener, Receive, Scope, Send, Stalled, handshake_send
-from kiro_asgi.asgi.readiness import ReadinessCheck
 from kiro_asgi.asgi.routing import PROBES, Routes
-from kiro_asgi.asgi.secrets import Secrets
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import WEBSOCKET, Endpoint
 from kiro_asgi.errors import InternalError, KiroAsgiError, StoreUnavailable, UnknownModel

@@ -12,14 +12,14 @@ from uuid import UUID, uuid4
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.attachments import AttachmentFetcher
-from kiro_asgi.asgi.exchange import ClientRequest, Estimate
-from kiro_asgi.asgi.memory import Recovered, Recovery, Signatures
-from kiro_asgi.asgi.models import Models, Route, require_permit
-from kiro_asgi.asgi.passthrough import PassthroughExchange, reason_to_translate
-from kiro_asgi.asgi.reading import Readable
+from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
+from kiro_asgi.asgi.exchange.models import Models, Route, require_permit
+from kiro_asgi.asgi.exchange.passthrough import PassthroughExchange, reason_to_translate
+from kiro_asgi.asgi.exchange.reading import Readable
+from kiro_asgi.asgi.exchange.translated import TranslatedExchange, with_prompt
+from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
+from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
-from kiro_asgi.asgi.translated import TranslatedExchange, with_prompt
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.model.prompt import Prompt, longest_that_fits

@@ -7,11 +7,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from kiro_asgi.asgi.attachments import AttachmentSource
+from kiro_asgi.asgi.exchange.providers import Transports, new_fetcher, new_transport
+from kiro_asgi.asgi.kept.attachments import AttachmentSource
+from kiro_asgi.asgi.kept.server_tools import ServerTool
 from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
-from kiro_asgi.asgi.providers import Transports, new_fetcher, new_transport
 from kiro_asgi.asgi.scheduling import Offload
-from kiro_asgi.asgi.server_tools import ServerTool
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.net.clocks import Clocks

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import evolve
 
-from kiro_asgi.asgi.exchange import Estimate, Exchange
+from kiro_asgi.asgi.exchange.facts import Estimate, Exchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.model.events import WEB_SEARCH

@@ -22,11 +22,11 @@ from zoneinfo import ZoneInfo
 import anyio
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.auth import principal_of
-from kiro_asgi.asgi.call import Call
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.facts import Exchange
+from kiro_asgi.asgi.exchange.reading import AnswerReading
+from kiro_asgi.asgi.principals import principal_of
 from kiro_asgi.asgi.protocol import Scope
-from kiro_asgi.asgi.reading import AnswerReading
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.errors import LONGEST_SLEEP
 from kiro_asgi.dialects.manifest import QuotaHeaders

@@ -1,8 +1,8 @@
 """One client request, and what is settled about it before an upstream is asked.
 
-There are two kinds of exchange: `kiro_asgi.asgi.translated` renders the request for the upstream and encodes the answer
-for the client; `kiro_asgi.asgi.passthrough` hands both on as they are.  All other code knows `Exchange` only, and who
-asks upstreams `kiro_asgi.asgi.reading.Readable`.
+There are two kinds of exchange: that of `kiro_asgi.asgi.exchange.translated` renders the request for the upstream and
+encodes the answer for the client, and that of `kiro_asgi.asgi.exchange.passthrough` hands both on as they are.  All
+other code knows `Exchange` only, and who asks upstreams `kiro_asgi.asgi.exchange.reading.Readable`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.models import Permit, Route
-from kiro_asgi.asgi.output import Output
+from kiro_asgi.asgi.exchange.models import Permit, Route
+from kiro_asgi.asgi.exchange.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta, TransparentDialect

@@ -8,7 +8,7 @@ from functools import partial
 from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, TypeVar
 
-from kiro_asgi.asgi.app import App
+from kiro_asgi.asgi.door.app import App
 from kiro_asgi.asgi.protocol import AnyASGIApp, ASGIApp, Receive, Scope, Send, host_lifespan
 from kiro_asgi.asgi.routing import local_paths
 

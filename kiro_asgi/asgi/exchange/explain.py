@@ -12,14 +12,14 @@ from typing import Any, Final, cast
 import anyio
 from attrs import evolve, frozen
 
-from kiro_asgi.asgi.exchange import PassthroughRequest
-from kiro_asgi.asgi.memory import CUT_ANSWER
-from kiro_asgi.asgi.models import PHASE, UNCITED, VERBOSITY, Models, Provider
-from kiro_asgi.asgi.passthrough import Reason, reason_to_translate, render_passthrough
-from kiro_asgi.asgi.providers import keyed, new_providers, new_registry
+from kiro_asgi.asgi.exchange.facts import PassthroughRequest
+from kiro_asgi.asgi.exchange.models import PHASE, UNCITED, VERBOSITY, Models, Provider
+from kiro_asgi.asgi.exchange.passthrough import Reason, reason_to_translate, render_passthrough
+from kiro_asgi.asgi.exchange.providers import keyed, new_providers, new_registry
+from kiro_asgi.asgi.exchange.translated import OLDEST_DROPPED
+from kiro_asgi.asgi.kept.memory import CUT_ANSWER
+from kiro_asgi.asgi.kept.server_tools import HOSTED_DROPPED
 from kiro_asgi.asgi.routing import new_dialects
-from kiro_asgi.asgi.server_tools import HOSTED_DROPPED
-from kiro_asgi.asgi.translated import OLDEST_DROPPED
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
 from kiro_asgi.dialects.base import Dialect, TransparentDialect

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from kiro_asgi.asgi.auth import CrossOrigin
+from kiro_asgi.asgi.door.auth import CrossOrigin
 from kiro_asgi.asgi.protocol import AnyASGIApp, Listener, Receive, Scope, Send
 from kiro_asgi.asgi.routing import Routes
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.admission import credential_allowances
-from kiro_asgi.asgi.auth import Authenticator
-from kiro_asgi.asgi.models import Provider
+from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.exchange.admission import credential_allowances
+from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.protocol import Headers, Scope
-from kiro_asgi.asgi.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import SettingsReading

@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import define
 
-from kiro_asgi.asgi.call import CallsUnderWay
-from kiro_asgi.asgi.layers import Answers
+from kiro_asgi.asgi.door.layers import Answers
+from kiro_asgi.asgi.door.readiness import Readiness, ReadinessCheck
+from kiro_asgi.asgi.exchange.call import CallsUnderWay
 from kiro_asgi.asgi.protocol import AnyASGIApp, Receive, Scope, Send, host_lifespan
-from kiro_asgi.asgi.readiness import Readiness, ReadinessCheck
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.loops import PerLoop
 

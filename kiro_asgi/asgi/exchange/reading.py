@@ -12,11 +12,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
-from kiro_asgi.asgi.exchange import Exchange
-from kiro_asgi.asgi.output import PART, Output
-from kiro_asgi.asgi.reports import log_refusal
+from kiro_asgi.asgi.exchange.facts import Exchange
+from kiro_asgi.asgi.exchange.output import PART, Output
+from kiro_asgi.asgi.exchange.reports import log_refusal
+from kiro_asgi.asgi.kept.secrets import Secrets
 from kiro_asgi.asgi.scheduling import SHORT, Offload, Pace
-from kiro_asgi.asgi.secrets import Secrets
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES

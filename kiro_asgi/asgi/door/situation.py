@@ -9,10 +9,10 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.admission import CredentialLimits
-from kiro_asgi.asgi.models import Provider
-from kiro_asgi.asgi.readiness import ReadinessCheck
-from kiro_asgi.asgi.taping import shown_settings
+from kiro_asgi.asgi.door.readiness import ReadinessCheck
+from kiro_asgi.asgi.exchange.admission import CredentialLimits
+from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.kept.taping import shown_settings
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError
 

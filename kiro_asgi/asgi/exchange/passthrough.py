@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange import ClientRequest, Estimate, PassthroughRequest
-from kiro_asgi.asgi.models import Provider, Route
-from kiro_asgi.asgi.output import Output, Sending, Whole
-from kiro_asgi.asgi.plan import expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate, PassthroughRequest
+from kiro_asgi.asgi.exchange.models import Provider, Route
+from kiro_asgi.asgi.exchange.output import Output, Sending, Whole
+from kiro_asgi.asgi.exchange.plan import expected_answer, first_event_timeout, plan_answer
+from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading, Readable
+from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.reading import AnswerContext, AnswerReading, Readable
 from kiro_asgi.asgi.scheduling import Offload
-from kiro_asgi.asgi.server_tools import Toolbox
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek

@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.server_tools import Toolbox
+from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi import errors
-from kiro_asgi.asgi.exchange import Exchange
+from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import MessageEnd, Notice

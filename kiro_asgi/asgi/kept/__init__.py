@@ -1,0 +1,1 @@
+"""What is kept between requests, and what is counted: each part stands by itself."""
