@@ -342,7 +342,7 @@ def test_what_is_not_set_up_is_not_imported() -> None:
 import sys, kiro_asgi
 def loaded():
     inner = (name.split(".") for name in sys.modules if name.startswith("kiro_asgi.upstreams."))
-    return {parts[2] for parts in inner if len(parts) > 3}
+    return {parts[2] for parts in inner if len(parts) > 3 and parts[3] != "settings"}
 print(*loaded())
 settings = {"client": {"api_keys": ["k"]}, "gemini": {"api_key": "k"}, "custom": {"x": {"endpoint": "http://h/v1"}}}
 kiro_asgi.create_app(kiro_asgi.Settings.from_mapping(settings))

@@ -21,11 +21,12 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import NOWHERE, BedrockSettings, claude, models
+from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
 from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
+from kiro_asgi.upstreams.bedrock.settings import NOWHERE, BedrockSettings
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON

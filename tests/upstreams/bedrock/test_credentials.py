@@ -14,9 +14,10 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, Upstrea
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
+from kiro_asgi.upstreams.bedrock import BEDROCK
 from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
+from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
 from kiro_asgi.upstreams.bedrock.upstream import set_up
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.net import Signer
