@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.manifest import Configured, Manifest
@@ -17,24 +15,12 @@ def _make(configured: Configured[KiroSettings]) -> Setup:
     return set_up(configured)
 
 
-def _doctor() -> Callable[..., Any]:
-    from kiro_asgi.upstreams.kiro.cli.doctor import KiroExamination
-
-    return KiroExamination
-
-
-def _login() -> ModuleType:
-    from kiro_asgi.upstreams.kiro.cli import login
-
-    return login
-
-
 KIRO: Final = Manifest(
     name="kiro",
     title="Kiro",
     settings=KiroSettings,
     make=_make,
-    doctor=_doctor,
-    login=_login,
+    doctor="kiro_asgi.cli.kiro.doctor:KiroExamination",
+    login="kiro_asgi.cli.kiro.login",
     probes=("claude-haiku-4.5", "auto"),
 )
