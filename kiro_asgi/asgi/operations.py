@@ -16,9 +16,10 @@ from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.reports import wants_notes
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest, TransparentDialect
+from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint, served
+from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.state.base import Store
