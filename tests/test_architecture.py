@@ -252,10 +252,9 @@ def each_module(check: Callable[[str], None]) -> Callable[[], None]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module; what upstreams look at in the world is of the network's, and what one client API does
-    besides answering is of the application's."""
+    """The room of a module; what one client API does besides answering is of the application's."""
     room, *folders = name.split(".")
-    inner = {"upstreams": ("net",), "dialects": ("asgi",)}.get(room, ())
+    inner = {"dialects": ("asgi",)}.get(room, ())
     return next((folder for folder in folders if folder in inner), room)
 
 

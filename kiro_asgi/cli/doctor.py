@@ -32,6 +32,7 @@ from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.requests import fetch_whole
@@ -182,7 +183,7 @@ def _examine(
         return
     try:
         settings = _with_usable_state(as_served(assembled(reading), environ))
-        found = set_up(settings)
+        found = set_up(settings, ThisMachine())
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
         report = partial(_report_masked, secrets, report)

@@ -11,6 +11,7 @@ import attrs
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.upstreams.machine import NO_MACHINE, Machine
 from kiro_asgi.upstreams.settings import Setup
 
 _KEY: Final = "kiro_asgi.manifest"
@@ -116,6 +117,9 @@ class Configured(Generic[S]):
     token: Callable[[], str] = field(default=new_token, eq=False, repr=False)
     """Makes 24 letters and digits, for ids in answers of a service that gives none."""
 
+    machine: Machine = field(default=NO_MACHINE, eq=False, repr=False)
+    """The machine that asks it, for a service whose credentials and region may stand outside the settings."""
+
     @property
     def name(self) -> str:
         """Name of the upstream: the last part of the path."""
@@ -169,10 +173,10 @@ def all_of(tree: object) -> Iterator[Configured[Any]]:
             yield Configured(name, manifest, value)
 
 
-def set_up(tree: object) -> tuple[Configured[Any], ...]:
-    """The upstreams that are asked, in order, unless the operator sets another.
+def set_up(tree: object, machine: Machine = NO_MACHINE) -> tuple[Configured[Any], ...]:
+    """The upstreams that are asked, by *machine*, in order, unless the operator sets another.
 
     The first that there are settings for is one of them where it is configured, and where no other is.
     """
-    known = tuple(all_of(tree))
+    known = tuple(attrs.evolve(each, machine=machine) for each in all_of(tree))
     return tuple(each for each in known if each.settings.configured) or known[:1]
