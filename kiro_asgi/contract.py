@@ -16,11 +16,11 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, ToolChoice, require_depths
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, Request, Response
 from kiro_asgi.upstreams.kiro.contract.answer import as_message, as_response
 from kiro_asgi.upstreams.kiro.contract.request import translate
 from kiro_asgi.upstreams.kiro.models import FALLBACK, did_you_mean, find
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 Call = Callable[[bytes], AsyncIterable[bytes]]

@@ -191,6 +191,9 @@ NAMED = re.compile(
 )
 """An upstream by the name of its settings, folder, variables or classes; not this package's own name."""
 
+COMMANDS = tuple(f"cli.{folder.parent.name}" for folder in (ROOT / "cli").glob("*/__init__.py"))
+"""Folders with what the command can do for one upstream alone: homes of that upstream, which its manifest names."""
+
 MAY_KNOW = {
     "upstreams.bedrock.claude": ("upstreams.anthropic", "InvokeModel's bodies and events are the Messages API's")
 }
@@ -249,10 +252,9 @@ def each_module(check: Callable[[str], None]) -> Callable[[], None]:
 
 
 def room_of(name: str) -> str:
-    """The room of a module; what the command can do for one upstream alone is of the command's, what upstreams look
-    at in the world is of the network's, and what one client API does besides answering is of the application's."""
+    """The room of a module; what one client API does besides answering is of the application's."""
     room, *folders = name.split(".")
-    inner = {"upstreams": ("cli", "net"), "dialects": ("asgi",)}.get(room, ())
+    inner = {"dialects": ("asgi",)}.get(room, ())
     return next((folder for folder in folders if folder in inner), room)
 
 
@@ -300,6 +302,12 @@ def test_parties_do_not_know_each_other(name: str) -> None:
         assert [it for it in own(name) if any(within(it, party) for party in others)] == []
 
 
+@each_module
+def test_what_a_manifest_names_is_not_imported(name: str) -> None:
+    """The command finds what it can do for one upstream alone by that upstream's manifest."""
+    assert [it for it in own(name) if any(within(it, home) and not within(name, home) for home in COMMANDS)] == []
+
+
 def named_in(name: str, party: re.Pattern[str], room: str) -> list[int]:
     """Lines of a module that name a party of a room, in code and texts, but not in docstrings."""
     docs = {id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)}
@@ -324,7 +332,7 @@ def named_in(name: str, party: re.Pattern[str], room: str) -> list[int]:
 @each_module
 def test_one_module_names_the_upstreams(name: str) -> None:
     """An upstream is its folder and its line in ``upstreams/builtin.py``: nobody else knows which there are."""
-    if not any(within(name, home) for home in (*PARTIES, *SIMULATED, *BUILTIN, "simulator.formats")):
+    if not any(within(name, home) for home in (*PARTIES, *COMMANDS, *SIMULATED, *BUILTIN, "simulator.formats")):
         assert bool(named_in(name, NAMED, "upstreams")) == (name in MAY_NAME)
 
 
@@ -342,7 +350,7 @@ def test_what_is_not_set_up_is_not_imported() -> None:
 import sys, kiro_asgi
 def loaded():
     inner = (name.split(".") for name in sys.modules if name.startswith("kiro_asgi.upstreams."))
-    return {parts[2] for parts in inner if len(parts) > 3}
+    return {parts[2] for parts in inner if len(parts) > 3 and parts[3] != "settings"}
 print(*loaded())
 settings = {"client": {"api_keys": ["k"]}, "gemini": {"api_key": "k"}, "custom": {"x": {"endpoint": "http://h/v1"}}}
 kiro_asgi.create_app(kiro_asgi.Settings.from_mapping(settings))

@@ -26,11 +26,10 @@ SHOWN = "a depth of its own, below which nothing is shown"
 BOUNDED = {
     "asgi.exchange.explain": {"_elided": READ},
     "cli.__init__": {"_members": OWN},
-    "compose": dict.fromkeys(
-        ("_Parts._clocks", "_Parts._named_providers", "_Parts._providers", "_Parts._recorded", "_Parts._secrets")
-        + ("_Parts._taping", "_Parts._token", "_Parts._store"),
-        COMPOSED,
-    ),
+    "compose": {
+        f"_Parts._{part}": COMPOSED
+        for part in ("clocks", "named_providers", "providers", "recorded", "secrets", "store", "taping", "token")
+    },
     "config.leaves": {"_fixed": OWN, "_walk": OWN},
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pkgutil import resolve_name
 from typing import cast
 
 from attrs import define, evolve, frozen
@@ -18,9 +17,11 @@ from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest, TransparentDialect
+from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.named import imported
 from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.state.base import Store
 
@@ -145,12 +146,8 @@ def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dic
     Raises:
         ConfigError: Its operations are not where it says, or one of its endpoints names an unknown one.
     """
-    try:
-        made = resolve_name(api.operations)(gateway, dialect)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"dialects: the operations of {api.name} are not at {api.operations!r}: {error}", code="dialects"
-        ) from error
+    place = f"the manifest of the client API {api.name!r} has operations"
+    made = imported(api.operations, place, code="config.manifest")(gateway, dialect)
     handlers = {endpoint: getattr(made, endpoint.operation, None) for endpoint in api.endpoints}
     if unknown := [endpoint for endpoint, handler in handlers.items() if handler is None]:
         raise ConfigError(

@@ -26,11 +26,13 @@ from kiro_asgi.asgi.kept.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_checks import PATIENCE, Finding, Questions, Verdict, failed, span, with_key
 from kiro_asgi.cli.lasting import as_served
+from kiro_asgi.cli.named import doctor_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.requests import fetch_whole
@@ -181,12 +183,16 @@ def _examine(
         return
     try:
         settings = _with_usable_state(as_served(assembled(reading), environ))
-        found = set_up(settings)
+        found = set_up(settings, ThisMachine())
         held: list[Credentials] = []
         secrets = Secrets(lambda: chain(secrets_in(settings), *(credentials.secrets for credentials in held)))
         report = partial(_report_masked, secrets, report)
         hide_in_logs(secrets)
-        examinations = [_examination(each)(settings, each, environ, report, held) for each in found]
+        examinations = [
+            (each, examination(settings, each, environ, report, held))
+            for each in found
+            if (examination := _examination(each, report)) is not None
+        ]
     except ConfigError:
         return  # its reasons are among the findings
 
@@ -197,9 +203,9 @@ def _examine(
         if gateway:
             async with spinner.turning(f"asking {gateway}"):
                 report(await resting(gateway, settings))
-        if all(each.manifest.doctor is None for each in found):
+        if not any(each.manifest.doctor for each in found):
             report(doctor_checks.proxies(environ))
-        for configured, examination in zip(found, examinations, strict=True):
+        for configured, examination in examinations:
             async with spinner.turning(f"examining {configured.name}"):
                 await examination.run(refresh=refresh, ask=ask)
 
@@ -317,7 +323,13 @@ class DirectExamination:
             self._put(await questions.answer())
 
 
-def _examination(configured: Configured[Any]) -> Callable[..., Examination]:
-    """The class that examines an upstream: the one of its manifest, else the one for keys."""
-    special = configured.manifest.doctor
-    return DirectExamination if special is None else special()
+def _examination(configured: Configured[Any], report: Callable[[Finding], None]) -> Callable[..., Examination] | None:
+    """The class that examines an upstream: the one that its manifest names, else the one for keys.  ``None``, and a
+    finding, where that name leads to none."""
+    if not configured.manifest.doctor:
+        return DirectExamination
+    try:
+        return doctor_of(configured.manifest)
+    except ConfigError as error:
+        report(Finding(f"{configured.name} doctor", Verdict.FAIL, error.message, "correct the manifest"))
+        return None

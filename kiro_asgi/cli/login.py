@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
+from kiro_asgi.cli.named import Command, login_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import UPSTREAMS, offered
@@ -47,15 +47,12 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return int(_service(getattr(arguments, "service", None) or "").run(arguments, environ))
 
 
-def _service(name: str) -> ModuleType:
+def _service(name: str) -> Command:
     """Find the sign-in of the upstream of this *name*, or of the built-in one that has one.
 
     Raises:
-        ConfigError: There is no such upstream, or it has no sign-in.
+        ConfigError: There is no such upstream, or it has no sign-in, or one that cannot be imported.
     """
-    if not name:
-        return next(it.login() for _, it in manifests_in(Settings) if it.login is not None)
-    manifest = UPSTREAMS.installed(name)
-    if manifest.login is None:
-        raise ConfigError(f"{manifest.title} has no sign-in; set its key instead")
-    return manifest.login()
+    if name:
+        return login_of(UPSTREAMS.installed(name))
+    return next(login_of(manifest) for _, manifest in manifests_in(Settings) if manifest.login)

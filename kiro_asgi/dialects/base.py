@@ -15,7 +15,6 @@ from kiro_asgi.model.prompt import Prompt
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.models import Listing
-    from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 
 Item = TypeVar("Item", contravariant=True)
 
@@ -117,7 +116,7 @@ class DialectTraits:
     """Whether a source without an address has no place in an answer."""
 
     transparent: bool = False
-    """Whether it is a `TransparentDialect`."""
+    """Whether it is a `kiro_asgi.dialects.passthrough.TransparentDialect`."""
 
     alters_streams: bool = False
     """Whether streams have to differ from those of a service of this API, so that those cannot go through."""
@@ -193,26 +192,4 @@ class ListingDialect(Dialect, Protocol):
 
     def render_model(self, listing: Listing, /) -> bytes:
         """The body of an answer about one model."""
-        ...
-
-
-class TransparentDialect(Dialect, Protocol):
-    """A client API in which a service's own answers may go through as they are."""
-
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at a request that may go on as it is.
-
-        Raises:
-            RequestError: No JSON object, or one without a model.
-        """
-        ...
-
-    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
-        """A fresh stage for the answer to such a request.
-
-        Args:
-            fault: Translates an error of the service.
-            meta: Facts that an error of ours repeats, as far as the answer has not named them.
-            name: The client's name for the model; empty where it is the service's, too.
-        """
         ...

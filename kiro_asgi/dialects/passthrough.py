@@ -16,11 +16,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import structure_value
@@ -438,3 +438,28 @@ def _places(data: bytes, word: bytes) -> Iterator[int]:
 
 def _undecodable() -> UpstreamProtocolError:
     return UpstreamProtocolError("the upstream's answer is no JSON object", code="answer.undecodable")
+
+
+# The dialect.
+
+
+class TransparentDialect(Dialect, Protocol):
+    """A client API in which a service's own answers may go through as they are."""
+
+    def peek(self, body: bytes) -> RequestPeek:
+        """Look at a request that may go on as it is.
+
+        Raises:
+            RequestError: No JSON object, or one without a model.
+        """
+        ...
+
+    def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
+        """A fresh stage for the answer to such a request.
+
+        Args:
+            fault: Translates an error of the service.
+            meta: Facts that an error of ours repeats, as far as the answer has not named them.
+            name: The client's name for the model; empty where it is the service's, too.
+        """
+        ...

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from kiro_asgi.upstreams.anthropic import ANTHROPIC, AnthropicSettings
-from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
-from kiro_asgi.upstreams.gemini import GEMINI, GeminiSettings
-from kiro_asgi.upstreams.kiro import KIRO, KiroSettings
+from kiro_asgi.upstreams.anthropic import ANTHROPIC
+from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
+from kiro_asgi.upstreams.bedrock import BEDROCK
+from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
+from kiro_asgi.upstreams.gemini import GEMINI
+from kiro_asgi.upstreams.gemini.settings import GeminiSettings
+from kiro_asgi.upstreams.kiro import KIRO
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.manifest import family_of, slice_of
-from kiro_asgi.upstreams.openai import OPENAI, OpenAISettings
+from kiro_asgi.upstreams.openai import OPENAI
+from kiro_asgi.upstreams.openai.settings import OpenAISettings
 
 __all__ = [
     "AnthropicSettings",

@@ -24,6 +24,7 @@ from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.access import WITHOUT_KEY, KeyExchange, Keys
+from kiro_asgi.upstreams.aws import REGIONS, region_in
 from kiro_asgi.upstreams.base import (
     Credential,
     Forwarding,
@@ -197,10 +198,8 @@ def signer(configured: Configured[G]) -> Sign | None:
     settings, path = configured.settings, configured.path
     if not settings.aws_service or settings.keys(path)[0][1]:
         return None
-    from kiro_asgi.upstreams.net import REGIONS, Signer, environment, region_in
-
-    region = settings.aws_region or region_in(environment())
-    made = Signer(settings.aws_profile, region, settings.aws_service, path, "aws_profile")
+    region = settings.aws_region or region_in(configured.machine.environ)
+    made = configured.machine.signer(settings.aws_profile, region, settings.aws_service, path, "aws_profile")
     if not made.region:
         message = f"{path}.aws_region: must be set where {' and '.join(REGIONS)} are not"
         raise ConfigError(message, code="aws.region")

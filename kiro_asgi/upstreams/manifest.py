@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from secrets import token_hex
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 import attrs
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.upstreams.machine import NO_MACHINE, Machine
 from kiro_asgi.upstreams.settings import Setup
 
 _KEY: Final = "kiro_asgi.manifest"
@@ -61,11 +63,22 @@ class UpstreamSettings(Protocol):
 S = TypeVar("S", bound=UpstreamSettings)
 
 
+def _check_name(manifest: Manifest[Any], attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str):
+        place = f"the manifest of the upstream {manifest.name!r:.60}"
+        message = f"{place}: {attribute.name} must be text such as 'package.module:name', not {value!r:.60}"
+        raise ConfigError(message, code="config.manifest")
+
+
 @frozen(kw_only=True)
 class Manifest(Generic[S]):
     """One kind of service.
 
-    It is read at every start.  So `make` imports the code that asks the service, only where that is set up.
+    It is read at every start.  So `make` imports the code that asks the service, only where that is set up; and what
+    commands alone need is named as text, and imported when a command needs it.
+
+    Raises:
+        ConfigError: `doctor` or `login` is no text.
     """
 
     name: str
@@ -80,12 +93,13 @@ class Manifest(Generic[S]):
     make: Callable[[Configured[S]], Setup]
     """Everything that it takes to ask it; opens nothing.  A setting that cannot work is a `ConfigError`."""
 
-    doctor: Callable[[], Callable[..., Any]] | None = None
-    """Import what examines it, a `kiro_asgi.cli.doctor.Examination` made as that of keys is; ``None`` where there are
-    only keys to examine."""
+    doctor: str = field(default="", validator=_check_name)
+    """What examines it, as ``package.module:Class``: a `kiro_asgi.cli.doctor.Examination`, made as that of keys is.
+    Empty where there are only keys to examine."""
 
-    login: Callable[[], ModuleType] | None = None
-    """Import how a user signs in, a module as the command's own are; ``None`` where there is no sign-in."""
+    login: str = field(default="", validator=_check_name)
+    """How a user signs in, as ``package.module``, or ``package.module:name``: it has ``add_arguments(parser)`` and
+    ``run(arguments, environ) -> exit status``, as the command's own modules have.  Empty where there is no sign-in."""
 
     probes: tuple[str, ...] = ()
     """Models that cost little, for a small question, best first."""
@@ -102,6 +116,9 @@ class Configured(Generic[S]):
     settings: S
     token: Callable[[], str] = field(default=new_token, eq=False, repr=False)
     """Makes 24 letters and digits, for ids in answers of a service that gives none."""
+
+    machine: Machine = field(default=NO_MACHINE, eq=False, repr=False)
+    """The machine that asks it, for a service whose credentials and region may stand outside the settings."""
 
     @property
     def name(self) -> str:
@@ -156,10 +173,10 @@ def all_of(tree: object) -> Iterator[Configured[Any]]:
             yield Configured(name, manifest, value)
 
 
-def set_up(tree: object) -> tuple[Configured[Any], ...]:
-    """The upstreams that are asked, in order, unless the operator sets another.
+def set_up(tree: object, machine: Machine = NO_MACHINE) -> tuple[Configured[Any], ...]:
+    """The upstreams that are asked, by *machine*, in order, unless the operator sets another.
 
     The first that there are settings for is one of them where it is configured, and where no other is.
     """
-    known = tuple(all_of(tree))
+    known = tuple(attrs.evolve(each, machine=machine) for each in all_of(tree))
     return tuple(each for each in known if each.settings.configured) or known[:1]

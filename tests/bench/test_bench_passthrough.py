@@ -18,8 +18,8 @@ import pytest
 from kiro_asgi import Settings, create_app
 from kiro_asgi.asgi.protocol import ASGIApp, Receive, Scope, Send
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import TransparentDialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault
 from tests.asgi.driver import Exchange, post
 from tests.bench.test_bench_pipeline import best, show

@@ -15,8 +15,8 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.request import document
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.bench.test_bench_pipeline import best, show
 

@@ -30,7 +30,7 @@ def service() -> Iterator[Simulator]:
 def hosts(service: Simulator, monkeypatch: pytest.MonkeyPatch) -> NamedHosts:
     """The network of the command."""
     made = NamedHosts(service.url)
-    monkeypatch.setattr("kiro_asgi.upstreams.kiro.cli.doctor.new_transport", made.transport)
+    monkeypatch.setattr("kiro_asgi.cli.kiro.doctor.new_transport", made.transport)
 
     async def walk(url: str, context: Any, patience: float) -> Way:
         await anyio.lowlevel.checkpoint()

@@ -22,6 +22,7 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
+from kiro_asgi.cli.kiro.login import SigningIn
 from kiro_asgi.cli.terminal import Countdown
 from kiro_asgi.errors import UpstreamDenied
 from kiro_asgi.net.credentials.sources import locked
@@ -29,7 +30,6 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro import signin
-from kiro_asgi.upstreams.kiro.cli.login import SigningIn
 from kiro_asgi.upstreams.kiro.tokens import parse_token
 from tests.cli.processes import PREFIX, clean_environment, command
 
@@ -397,7 +397,7 @@ async def test_polls_keep_their_distance(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.anyio
 async def test_a_network_that_breaks_for_a_moment_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that got lost is repeated, as long as the code lasts."""
-    monkeypatch.setattr("kiro_asgi.upstreams.kiro.cli.login.SLOWER", 0.1)
+    monkeypatch.setattr("kiro_asgi.cli.kiro.login.SLOWER", 0.1)
     async with simulator.serve() as service:
         devices = service.accounts.devices
         devices.interval, devices.expires_in, devices.pending = 0.02, 0.5, 10_000

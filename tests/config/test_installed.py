@@ -132,6 +132,16 @@ def test_what_cannot_be_an_upstream_is_refused(manifest: Any, words: str) -> Non
     assert words in caught.value.message
 
 
+@pytest.mark.parametrize("field", ["doctor", "login"])
+def test_commands_are_named_as_text(field: str) -> None:
+    """A function, as manifests had it once, is refused where the manifest is made."""
+    with pytest.raises(ConfigError) as caught:
+        evolve(RIVER, **{field: never})
+
+    words = f"the manifest of the upstream 'river': {field} must be text such as 'package.module:name', not <function"
+    assert caught.value.message.startswith(words)
+
+
 def test_two_of_one_name_are_refused() -> None:
     """Neither of them would be the one that is meant."""
     with pytest.raises(ConfigError, match="'river': the name is taken"):

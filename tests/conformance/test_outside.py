@@ -213,7 +213,6 @@ def test_a_broken_package_stops_only_who_uses_it(tmp_path: Path) -> None:
 
 
 SIGN_IN = """
-import sys
 from attrs import evolve
 from river_upstream import RIVER
 
@@ -224,7 +223,14 @@ def run(arguments, environ):
     print(arguments.who, "is signed in", arguments.config)
     return 0
 
-RIVER = evolve(RIVER, login=lambda: sys.modules[__name__])
+RIVER = evolve(RIVER, login="river_sign_in")
+"""
+
+MISNAMED = """
+from attrs import evolve
+from river_upstream import RIVER
+
+RIVER = evolve(RIVER, login="river_sign_in:NOWHERE", doctor="river_doctor:Doctor")
 """
 
 
@@ -238,6 +244,24 @@ def test_who_has_a_sign_in_is_signed_in_to_by_name(folder: Path, tmp_path: Path)
     refused = command("login", "river", cwd=folder)
     assert refused.returncode == 2
     assert refused.stderr.endswith("error: River has no sign-in; set its key instead\n")
+
+
+def test_a_command_that_its_manifest_misnames_is_told_with_both_names(known: dict[str, str], tmp_path: Path) -> None:
+    """``login`` refuses to run; ``doctor`` has a finding, and goes on."""
+    folder = installed(tmp_path, "river_sign_in:RIVER")
+    (folder / "river_sign_in.py").write_text(MISNAMED)
+
+    refused = command("login", "river", cwd=folder)
+    assert refused.returncode == 2
+    words = "the manifest of the upstream 'river' has login = 'river_sign_in:NOWHERE', which cannot be imported: "
+    assert f"error: {words}AttributeError: " in refused.stderr
+
+    examined = command("doctor", "--json", cwd=folder, **known)
+    findings = {finding["name"]: finding for finding in json.loads(examined.stdout)["findings"]}
+    assert (examined.returncode, findings["river doctor"]["verdict"]) == (1, "fail")
+    assert findings["river doctor"]["detail"].startswith(
+        "the manifest of the upstream 'river' has doctor = 'river_doctor:Doctor', which cannot be imported: "
+    )
 
 
 @pytest.mark.anyio

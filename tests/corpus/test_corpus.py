@@ -20,9 +20,9 @@ from kiro_asgi.simulator.models import MODELS
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.kiro.rules import TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, pieces

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.base import ResponseMeta, TransparentDialect
+from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.passthrough import PassthroughStage
+from kiro_asgi.dialects.passthrough import PassthroughStage, TransparentDialect
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.wire.sse import SseDecoder, encode_sse

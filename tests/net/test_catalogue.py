@@ -18,9 +18,9 @@ from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import credential
 from kiro_asgi.upstreams.kiro.models import did_you_mean, normalise, parse_models
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 pytestmark = pytest.mark.anyio

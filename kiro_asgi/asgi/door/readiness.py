@@ -25,6 +25,7 @@ from kiro_asgi.config.rules import require
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError, StoreUnavailable
+from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.state.base import Store, WatchedStore, scoped
@@ -69,7 +70,7 @@ def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str
 
 
 def _parts(settings: Settings) -> Iterator[Part]:
-    found = set_up(settings)
+    found = set_up(settings, ThisMachine())
     tables = tuple(each.path for each in found)
     named = (f"keys.{name}" for name in settings.keys)
     yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)

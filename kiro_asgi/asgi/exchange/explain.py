@@ -22,8 +22,9 @@ from kiro_asgi.asgi.kept.server_tools import HOSTED_DROPPED
 from kiro_asgi.asgi.routing import new_dialects
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
-from kiro_asgi.dialects.base import Dialect, TransparentDialect
+from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
+from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.notes import Note, Rule

@@ -16,8 +16,8 @@ from kiro_asgi.asgi.exchange.models import Permit, Route
 from kiro_asgi.asgi.exchange.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta, TransparentDialect
-from kiro_asgi.dialects.passthrough import RequestPeek
+from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
+from kiro_asgi.dialects.passthrough import RequestPeek, TransparentDialect
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt

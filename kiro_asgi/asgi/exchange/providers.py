@@ -16,6 +16,7 @@ from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch, che
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
+from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.catalogue import LIST_TIMEOUT, Catalogue, ModelSource
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Asker, Credentials
@@ -237,7 +238,8 @@ def new_providers(
     making = _ProviderFactory(
         settings, clocks, checked(server_tools), settings.retry, shared, transports, context_windows
     )
-    return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in set_up(settings)})
+    found = set_up(settings, ThisMachine())
+    return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in found})
 
 
 @define

@@ -19,7 +19,7 @@ from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.anthropic import AnthropicSettings, models
+from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
@@ -32,6 +32,7 @@ from kiro_asgi.upstreams.anthropic.request import (
     statistics,
 )
 from kiro_asgi.upstreams.anthropic.rules import RULES
+from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,

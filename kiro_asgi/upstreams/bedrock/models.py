@@ -18,7 +18,7 @@ from attrs import frozen
 
 from kiro_asgi.model.prompt import ToolChoiceMode
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
-from kiro_asgi.upstreams.bedrock import GEOGRAPHIES
+from kiro_asgi.upstreams.bedrock.settings import GEOGRAPHIES
 from kiro_asgi.upstreams.models import expected, listed, read_listing
 from kiro_asgi.wire.json import objects_of, text_of
 

@@ -20,17 +20,19 @@ from kiro_asgi.model.prompt import Document, Image, Prompt
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.access import Keys
+from kiro_asgi.upstreams.aws import REGIONS, key_life, region_in
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import NOWHERE, BedrockSettings, claude, models
+from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
 from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
+from kiro_asgi.upstreams.bedrock.settings import NOWHERE, BedrockSettings
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON
+from kiro_asgi.upstreams.machine import Machine, Signer
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.net import REGIONS, Signer, environment, key_life, region_in
 from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
@@ -259,7 +261,8 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
     Raises:
         ConfigError: A setting that cannot work: no region, or no botocore where there is no key.
     """
-    settings, path, environ = configured.settings, configured.path, environment()
+    settings, path, machine = configured.settings, configured.path, configured.machine
+    environ = machine.environ
     named = settings.keys(path)
     if not named[0][1]:
         key = "" if settings.profile else environ.get(KEY, "")
@@ -267,7 +270,7 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
     region = settings.region or region_in(environ)
     if not settings.configured:  # set up to be described, not to send requests
         region = region or NOWHERE
-    signer = _signer(settings, path, named[0][1], region)
+    signer = _signer(configured, named[0][1], region)
     region = region if signer is None else signer.region
     if not region and (signer is not None or not settings.endpoint):
         raise ConfigError(f"{path}.region: must be set where {' and '.join(REGIONS)} are not", code="bedrock.region")
@@ -291,16 +294,21 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
     )
     setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
     assert isinstance(setup.access, Keys)
-    examine = partial(key_life, named[0][1]) if signer is None else signer.chosen
+    examine = partial(_life_of, named[0][1], machine) if signer is None else signer.chosen
     return evolve(setup, access=evolve(setup.access, named=named, examine=examine))
 
 
-def _signer(settings: BedrockSettings, path: str, key: str, region: str) -> Signer | None:
+def _life_of(key: str, machine: Machine) -> str:
+    return key_life(key, machine.now())
+
+
+def _signer(configured: Configured[BedrockSettings], key: str, region: str) -> Signer | None:
     """The signer where there is no key; none for an endpoint of the operator's without region and profile."""
+    settings = configured.settings
     bare = not settings.region and not settings.profile
     if key or (bare and (settings.endpoint or not settings.configured)):
         return None
-    return Signer(settings.profile, region, SERVICE, path)
+    return configured.machine.signer(settings.profile, region, SERVICE, configured.path)
 
 
 def _first(environ: Mapping[str, str], names: Iterable[str]) -> str:

@@ -28,12 +28,13 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.gemini import GeminiSettings, models
+from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
 from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
 from kiro_asgi.upstreams.gemini.request import MAX_STOPS, document, estimate_tokens, statistics
 from kiro_asgi.upstreams.gemini.rules import RULES
+from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import Setup

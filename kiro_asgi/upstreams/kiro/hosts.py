@@ -29,7 +29,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
-from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.wire.json import dumps
 
 REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-[0-9]")

@@ -29,10 +29,10 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, unavailable
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import authorization, credential, parse_profiles
 from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.hosts import PROFILES, REGION, KiroHosts, oidc_host, social_host
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.settings import user_agent
 from kiro_asgi.wire.json import JsonError, dumps, loads
 

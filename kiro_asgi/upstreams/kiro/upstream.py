@@ -31,7 +31,7 @@ from kiro_asgi.upstreams.base import (
     Traits,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.kiro import KiroSettings, models
+from kiro_asgi.upstreams.kiro import models
 from kiro_asgi.upstreams.kiro.account import (
     authorization,
     limits_fields,
@@ -47,6 +47,7 @@ from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
 from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
 from kiro_asgi.upstreams.kiro.request import document, estimate_tokens, fitted, statistics
 from kiro_asgi.upstreams.kiro.rules import RULES, switched_off
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent

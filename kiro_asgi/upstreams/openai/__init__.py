@@ -2,58 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Final
 
-from attrs import evolve, frozen
-
-from kiro_asgi.setting import URL, WORD, Choices, setting
 from kiro_asgi.upstreams.manifest import Configured, Manifest
-from kiro_asgi.upstreams.settings import Setup, SignedSettings
-
-
-@frozen(kw_only=True)
-class OpenAISettings(SignedSettings):
-    """OpenAI, or one of the many services that speak its APIs."""
-
-    api: str = setting("auto", Choices(("auto", "chat", "responses")))
-    """By which of OpenAI's APIs models are asked: ``chat`` (Chat Completions), ``responses``, or ``auto``: by the
-    second where a model is known to be served there alone, or the service answers so."""
-
-    token_url: str = setting("", URL)
-    """Where a key is exchanged for the token that the service wants instead, by GET.  Empty: the key itself is used."""
-
-    token_scheme: str = setting("bearer", Choices(("bearer", "token")))
-    """How the key is presented there: ``bearer`` or ``token``, as in ``Authorization: token …``."""
-
-    thinking_tags: tuple[str, ...] = setting((), WORD)
-    """Names of tags in which models of this service write their thinking, asked for it or not; what stands in them
-    becomes thinking."""
-
-    max_tokens_field: str = setting("max_completion_tokens", Choices(("max_completion_tokens", "max_tokens")))
-    """Field for the limit of the answer's tokens: ``max_completion_tokens``, or ``max_tokens`` for older services."""
-
-    call_ids: str = setting("auto", Choices(("auto", "any", "nine")))
-    """Which ids of tool calls the service takes: ``any`` that OpenAI takes, ``nine`` letters and digits, or ``auto``:
-    nine where the host or the model is Mistral's.  Others are replaced, by the same ones in every request."""
-
-    relay: str = setting("auto", Choices(("auto", "allow", "never")))
-    """Whether requests of clients of the API by which it is asked may be passed on as they are, where
-    ``stream.relay`` and the request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in
-    ``custom``), ``allow`` or ``never``."""
-
-    include_usage: bool = True
-    """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""
-
-    def simulated(self, url: str) -> Self:
-        """The same with a simulator at *url* as the service, which is asked with the key itself."""
-        return evolve(super().simulated(f"{url}/v1"), token_url="")
-
-    @staticmethod
-    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Setting and error message for values, by name, that are valid one by one but not together."""
-        if values.get("token_url") and not values.get("api_key"):
-            yield "token_url", "there is no key to exchange: set api_key"
+from kiro_asgi.upstreams.openai.settings import OpenAISettings
+from kiro_asgi.upstreams.settings import Setup
 
 
 def _make(configured: Configured[OpenAISettings]) -> Setup:

@@ -24,7 +24,7 @@ from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.openai import OpenAISettings, models, responses_answer, responses_request
+from kiro_asgi.upstreams.openai import models, responses_answer, responses_request
 from kiro_asgi.upstreams.openai.adapting import (
     CHAT_ASKS,
     DETAILED,
@@ -41,6 +41,7 @@ from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, want
 from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, is_guaranteed, statistics
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.settings import Setup, user_agent
 from kiro_asgi.wire.json import dumps, loads
 

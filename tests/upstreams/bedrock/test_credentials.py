@@ -11,15 +11,16 @@ import anyio
 import pytest
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamRejected
+from kiro_asgi.net.aws import Signer, ThisMachine
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
-from kiro_asgi.upstreams.bedrock import BEDROCK, BedrockSettings
+from kiro_asgi.upstreams.bedrock import BEDROCK
 from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
+from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
 from kiro_asgi.upstreams.bedrock.upstream import set_up
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.net import Signer
 from kiro_asgi.upstreams.settings import Setup
 from tests.upstreams.bedrock.test_request import LOOK, asked
 
@@ -48,7 +49,7 @@ def account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def made(**settings: Any) -> Setup:
-    return set_up(Configured("bedrock", BEDROCK, BedrockSettings(**settings)))
+    return set_up(Configured("bedrock", BEDROCK, BedrockSettings(**settings), machine=ThisMachine()))
 
 
 def named(setup: Setup) -> list[str]:
@@ -105,6 +106,15 @@ def test_without_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     assert named(made(region="us-east-1", api_key="k")) == ["bedrock.api_key"]
     with pytest.raises(ConfigError, match="pip install botocore"):
         made(region="us-east-1")
+
+
+def test_without_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is only described looks at no variables, and finds no credentials."""
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "from-the-environment")
+
+    assert named(Configured("bedrock", BEDROCK, BedrockSettings()).make()) == ["bedrock.profile"]
+    with pytest.raises(ConfigError, match="none was given"):
+        Configured("bedrock", BEDROCK, BedrockSettings(profile="work")).make()
 
 
 def test_what_is_signed() -> None:

@@ -28,8 +28,8 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 ARN = "arn:aws:codewhisperer:us-east-1:123456789012:profile/EXAMPLE"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.simulator.kiro.accounts import usage_limits
 from kiro_asgi.upstreams.base import Credential, CredentialKind
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits, parse_reset
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 TRIAL = {"freeTrialStatus": "ACTIVE", "usageLimit": 500, "usageLimitWithPrecision": 500.0, "currentUsage": 100}

@@ -14,8 +14,8 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Document, Image, Prompt, ThinkingPart, Tool, Turn
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.hosts import KiroHosts
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.invariants import breaches, items
 from tests.upstreams.kiro.prompts import (

@@ -23,8 +23,8 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.answer import ScannedEventDecoder
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.helpers import byte_by_byte, cut, kiro_stream, kiro_text, run, run_apart
 

@@ -16,9 +16,9 @@ import kiro_asgi.upstreams.kiro
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamRejected, UpstreamUnreachable
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.errors import NAMES, REASONS, STATUSES, fault
 from kiro_asgi.upstreams.kiro.hosts import FAMILIES, MISPLACED, KiroHosts
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 

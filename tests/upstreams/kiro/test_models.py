@@ -10,7 +10,6 @@ from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import credential
 from kiro_asgi.upstreams.kiro.models import (
     FALLBACK,
@@ -20,6 +19,7 @@ from kiro_asgi.upstreams.kiro.models import (
     parse_models,
     thinks_unasked,
 )
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamDenied, UpstreamFault, UpstreamThrottled
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import parse_profiles
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import SIGN_IN, KiroVendor, renewal_request, renewed
 
 NOW = 1_000_000.0

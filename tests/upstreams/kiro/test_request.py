@@ -27,8 +27,8 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.hosts import KiroHosts
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.prompts import (
     ARN,

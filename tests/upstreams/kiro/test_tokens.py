@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.upstreams.base import CredentialKind, Token, TokenKind
-from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import (
     KiroVendor,
     TokenUnreadable,

@@ -15,7 +15,7 @@ from attrs import Attribute, field, frozen
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.message import RedactedThinkingBlock, ThinkingBlock
 from kiro_asgi.model.prompt import Part, Role
-from kiro_asgi.upstreams.kiro import KiroSettings
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 
 BUDGETS: Final = (50, 200)
 """Largest budgets, in tokens, that mean low and medium effort."""

@@ -15,9 +15,9 @@ from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.contract import ContractOptions
 from kiro_asgi.upstreams.kiro.rules import TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.contract.prompts import (
     LONG,

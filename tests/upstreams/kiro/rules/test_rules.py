@@ -28,8 +28,8 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.rules import RULES, TABLE
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.upstreams.kiro.prompts import GPT, NATIVE, PLAIN, PNG, ask, assistant, call, current, rendered, result, user
 

@@ -24,9 +24,9 @@ from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.kiro import KiroSettings
 from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits
 from kiro_asgi.upstreams.kiro.hosts import GENERATION, REGIONS, region_of
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import DEFAULT_REGION, KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.manifest import Configured, probes_in

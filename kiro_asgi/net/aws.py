@@ -10,70 +10,18 @@ Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 from __future__ import annotations
 
 import os
-from base64 import b64decode
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from threading import Lock
 from time import time
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
-from kiro_asgi.errors import ConfigError, UpstreamDenied, UpstreamTokenInvalid
+from kiro_asgi.errors import ConfigError, UpstreamDenied
 from kiro_asgi.upstreams.base import UpstreamRequest
 
 SIGNED: Final = frozenset({b"content-type"})
 """Headers that are signed, with those that signing adds; others are not, as a proxy may change them on the way."""
-
-
-REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Variables that name a region; the first that is set counts."""
-
-
-def region_in(environ: Mapping[str, str]) -> str:
-    """The region that the variables name; empty where they name none."""
-    return next(filter(None, (environ.get(name, "") for name in REGIONS)), "")
-
-
-def environment() -> Mapping[str, str]:
-    """The variables of this process: those that AWS's own tools read count here as well."""
-    return os.environ
-
-
-def key_life(key: str) -> str:
-    """How long an API key is good, where it shows that: a short-term key is a signed URL, good for a day at most.
-
-    Raises:
-        UpstreamTokenInvalid: It has ended.
-    """
-    ends = _end_of(key)
-    if ends is None:
-        return "it does not say when it ends"
-    left = (ends - time()) / 3600
-    if left <= 0:
-        raise UpstreamTokenInvalid(
-            f"the short-term key ended {-left:.1f} hours ago: make another", code="aws.key_ended"
-        )
-    return f"of short term, good for {left:.1f} hours more"
-
-
-def _end_of(key: str) -> float | None:
-    """When *key* ends, in seconds since the epoch; ``None`` where it does not show it."""
-    begins, _, encoded = key.rpartition("-")
-    if begins != _SHORT_TERM:
-        return None
-    try:
-        address = b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-        query = dict(parse_qsl(urlsplit(f"//{address}").query))
-        begun = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        return begun.timestamp() + int(query["X-Amz-Expires"])
-    except (KeyError, ValueError):
-        return None
-
-
-_SHORT_TERM: Final = "bedrock-api-key"
-"""Beginning of short-term keys."""
 
 
 @define
@@ -165,3 +113,25 @@ class Signer:
             message = f"there are no AWS credentials: set {ours}, or what AWS's tools read"
             raise UpstreamDenied(message, code="credentials.aws")
         return frozen
+
+
+@frozen
+class ThisMachine:
+    """The machine that the process runs on, as `kiro_asgi.upstreams.machine.Machine`."""
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The variables of this process."""
+        return os.environ
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time()
+
+    def signer(self, profile: str, region: str, service: str, table: str, setting: str = "profile") -> Signer:
+        """Make a `Signer`.
+
+        Raises:
+            ConfigError: As it does.
+        """
+        return Signer(profile, region, service, table, setting)

@@ -1,0 +1,1 @@
+"""What the command can do for the Kiro service alone; that service's manifest names it."""
