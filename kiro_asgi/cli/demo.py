@@ -23,11 +23,11 @@ import anyio
 import h11
 from attrs import define, field, frozen
 
-from kiro_asgi import create_app
 from kiro_asgi.asgi.exchange.providers import opened, simulated
 from kiro_asgi.cli.standalone import LOOPS, Server, bind
 from kiro_asgi.cli.terminal import Part, Printer, Tone, printer_on
 from kiro_asgi.config import Settings
+from kiro_asgi.create import create_app
 from kiro_asgi.wire.sse import SseDecoder
 
 TOOL: Final = "get_weather"
