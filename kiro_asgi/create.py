@@ -98,7 +98,7 @@ def new_app(
 
 def _new_inspector(may_inspect: Callable[[Scope], Awaitable[bool]] | None, insight: Insight) -> Inspector:
     from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported
-    from kiro_asgi.inspector.exchanges import Exchanges
+    from kiro_asgi.inspector.recordings import Recordings
     from kiro_asgi.inspector.site import Inspector, Sources
 
     settings = insight.settings.inspector
@@ -109,8 +109,8 @@ def _new_inspector(may_inspect: Callable[[Scope], Awaitable[bool]] | None, insig
             code="inspector.trust_host",
         )
     taping = None if settings.content == "none" else insight.taping
-    exchanges = None if taping is None else Exchanges(taping.maker, settings.content, insight.settings)
+    recordings = None if taping is None else Recordings(taping.maker, settings.content, insight.settings)
     zone = insight.settings.quotas.timezone
-    sources = Sources(accounts=insight.situation.accounts, usage=insight.usage, timezone=zone, exchanges=exchanges)
+    sources = Sources(accounts=insight.situation.accounts, usage=insight.usage, timezone=zone, recordings=recordings)
     calls = RecentCalls(settings.calls, settings.bytes, None if taping is None else taping.recorder)
     return Inspector(settings, sources, calls, may_inspect if settings.trust_host else None)

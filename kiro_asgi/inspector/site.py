@@ -41,7 +41,7 @@ from kiro_asgi.asgi.routing import local_paths
 from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall
-from kiro_asgi.inspector.exchanges import Exchanges, Run, Unseen
+from kiro_asgi.inspector.recordings import Recordings, Run, Unseen
 from kiro_asgi.inspector.rows import Price, detail, read_prices, row
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
@@ -168,7 +168,7 @@ class Sources:
     timezone: str
     """Where days begin."""
 
-    exchanges: Exchanges | None
+    recordings: Recordings | None
     """Recordings of what clients and services sent; ``None`` where none are kept."""
 
 
@@ -327,11 +327,11 @@ class Inspector:
 
     async def _show(self, view: _View, scope: Scope, send: Send) -> None:
         """One view of a call's recording."""
-        if self._sources.exchanges is None:
+        if self._sources.recordings is None:
             raise _Refused(404, "inspector.content is none: nothing is kept of what clients and services send")
         query = _Query(_query(scope), self._find, self.calls.all)
         try:
-            result = await anyio.to_thread.run_sync(view, self._sources.exchanges, query)
+            result = await anyio.to_thread.run_sync(view, self._sources.recordings, query)
         except (Unseen, TapeError) as unseen:
             raise _Refused(404, str(unseen)) from unseen
         if isinstance(result, _Download):
@@ -504,22 +504,22 @@ class _Download:
         return f'attachment; filename="{name_of(self.call.facts)}{self.suffix}"'.encode()
 
 
-def _tape(shown: Exchanges, asked: _Query) -> _Download:
+def _tape(shown: Recordings, asked: _Query) -> _Download:
     call = asked.call
     written = shown.tape(call, asked.values.get("content", "")).write()
     return _Download(written, b"application/jsonl", ".tape.jsonl", call)
 
 
-def _har(shown: Exchanges, asked: _Query) -> _Download:
+def _har(shown: Recordings, asked: _Query) -> _Download:
     call = asked.call
     return _Download(dumps(as_har(shown.tape(call))), b"application/json", ".har", call)
 
 
-def _curl(shown: Exchanges, asked: _Query) -> Mapping[str, Any]:
+def _curl(shown: Recordings, asked: _Query) -> Mapping[str, Any]:
     return {"command": as_curl(shown.tape(asked.call), asked.values.get("origin", ""))}
 
 
-_View = Callable[[Exchanges, _Query], Mapping[str, Any] | _Download]
+_View = Callable[[Recordings, _Query], Mapping[str, Any] | _Download]
 
 _VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
     {

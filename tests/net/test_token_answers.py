@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import NotTheUpstream, UpstreamError
-from kiro_asgi.net.credentials.exchange import token_of
+from kiro_asgi.net.credentials.key_tokens import token_of
 from kiro_asgi.net.requests import HttpResponse
 from kiro_asgi.upstreams.base import Token
 

@@ -18,7 +18,7 @@ from kiro_asgi.config.rules import require
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.net.credentials.exchange import key_credential
+from kiro_asgi.net.credentials.key_tokens import key_credential
 from kiro_asgi.net.credentials.refresh import SharedRenewals, TokenRefresher
 from kiro_asgi.net.credentials.sources import CommandSource, Source, open_source
 from kiro_asgi.net.credentials.state import CredentialState

@@ -52,9 +52,9 @@ from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
+from kiro_asgi.upstreams.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.wire.json import dumps
 
 GREATEST: Final = 32_000
@@ -397,7 +397,7 @@ def _conversation(prompt: Prompt, options: MessagesOptions, notes: Notes) -> lis
     """The turns in strict order, the user's first."""
     ids = WireNames(CALL_ID, 128, "calls.id_changed", notes)
     turns = [*sendable(prompt, notes, replay_thinking=options.replay_thinking)]
-    drafts = merged((draft for draft in exchanges(turns, ids, notes) if _lead_with_thinking(draft, notes)), notes)
+    drafts = merged((draft for draft in strict_turns(turns, ids, notes) if _lead_with_thinking(draft, notes)), notes)
     if not drafts:
         notes.applies("turns.empty")
     elif drafts[0].role is Role.ASSISTANT:

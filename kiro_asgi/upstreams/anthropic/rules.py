@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kiro_asgi.model.notes import Loss, Rule
-from kiro_asgi.upstreams.exchanges import PAIRING
+from kiro_asgi.upstreams.strict_turns import PAIRING
 
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 

@@ -30,9 +30,9 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
 from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sendable
 from kiro_asgi.upstreams.bedrock.models import Family, family_of, is_claude
-from kiro_asgi.upstreams.exchanges import Draft, exchanges, merged
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
+from kiro_asgi.upstreams.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.wire.json import dumps
 
 _DEFAULT_EFFORT: Final = "medium"
@@ -233,7 +233,7 @@ def _conversation(
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
     turns = sendable(prompt, model, family, notes, replay=options.replay_thinking)
-    drafts = merged((draft for draft in exchanges(turns, ids, notes) if _in_order(draft, family, notes)), notes)
+    drafts = merged((draft for draft in strict_turns(turns, ids, notes) if _in_order(draft, family, notes)), notes)
     if not family.mixed:
         drafts = [*_apart(drafts, notes)]
     if not drafts:

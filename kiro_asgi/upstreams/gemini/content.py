@@ -20,7 +20,6 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
 from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.rendering import (
     WireNames,
@@ -30,6 +29,7 @@ from kiro_asgi.upstreams.rendering import (
     is_base64,
     plain_base64,
 )
+from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
 
 IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
@@ -166,7 +166,7 @@ class Contents:
     def write(self, prompt: Prompt) -> list[Content]:
         """The contents for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
-        drafts = exchanges(prompt.turns, ids, self.notes)
+        drafts = strict_turns(prompt.turns, ids, self.notes)
         contents: list[Content] = []
         for draft in drafts:
             role = "user" if draft.role is Role.USER else "model"

@@ -19,10 +19,10 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.upstreams.rendering import WireNames, document_text, image_type, instead_of_address, plain_base64
+from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
 from kiro_asgi.wire.json import dumps
 
 FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -163,7 +163,7 @@ class Messages:
             ids = WireNames(_SHORT_ID, SHORT_CALL_ID, "calls.id_changed", self.notes, joint="0")
         system = "\n\n".join(filter(None, prompt.system))
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-        drafts = exchanges(prompt.turns, ids, self.notes)
+        drafts = strict_turns(prompt.turns, ids, self.notes)
         for draft in drafts:
             messages += self._assistant(draft) if draft.role is Role.ASSISTANT else self._user(draft)
         if not drafts:

@@ -30,7 +30,6 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.exchanges import Draft, exchanges
 from kiro_asgi.upstreams.openai.adapting import leave_out
 from kiro_asgi.upstreams.openai.content import FAILED, AttachmentParts, text_or_attachment
 from kiro_asgi.upstreams.openai.models import efforts_of
@@ -45,6 +44,7 @@ from kiro_asgi.upstreams.openai.request import (
     written_tools,
 )
 from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
 from kiro_asgi.wire.json import dumps
 
 MAX_CALL_ID: Final = 64
@@ -192,7 +192,7 @@ class Items:
             RequestError: A part cannot be sent in this API.
         """
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
-        drafts = exchanges(prompt.turns, ids, self.notes)
+        drafts = strict_turns(prompt.turns, ids, self.notes)
         if not drafts:
             self.notes.applies("turns.empty")
             return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": ""}]}]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import kiro_asgi.upstreams
 from kiro_asgi.upstreams.anthropic.rules import RULES
-from kiro_asgi.upstreams.exchanges import PAIRING
+from kiro_asgi.upstreams.strict_turns import PAIRING
 
 ROOM = Path(kiro_asgi.upstreams.__file__).parent
 NAME = re.compile(

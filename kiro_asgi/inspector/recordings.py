@@ -66,7 +66,7 @@ class Run:
 
 
 @define(eq=False)
-class Exchanges:
+class Recordings:
     """Shows recordings."""
 
     _maker: TapeMaker

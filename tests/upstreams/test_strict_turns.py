@@ -11,8 +11,8 @@ from hypothesis import given
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
-from kiro_asgi.upstreams.exchanges import CANCELLED, PAIRING, exchanges
 from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.upstreams.strict_turns import CANCELLED, PAIRING, strict_turns
 from tests.upstreams.kiro.prompts import PROMPTS, ask, assistant, call, result, user
 
 U, A = Role.USER, Role.ASSISTANT
@@ -22,7 +22,7 @@ def arranged(*turns: Any) -> tuple[list[tuple[Role, list[Any]]], list[str]]:
     """Role and parts of each turn, and the rules that did something."""
     notes = Notes()
     ids = WireNames(re.compile(r"[a-z0-9_]{1,40}"), 40, "calls.id_changed", notes)
-    drafts = exchanges(ask(*turns).turns, ids, notes)
+    drafts = strict_turns(ask(*turns).turns, ids, notes)
     return [(draft.role, draft.parts) for draft in drafts], [note.rule for note in notes.found()]
 
 
@@ -82,7 +82,7 @@ def test_turns_that_only_answered_elsewhere_vanish() -> None:
 def test_every_conversation_is_put_in_order(prompt: Prompt) -> None:
     """The sides take turns, each call has an id of its own, and its result stands first in the turn behind it."""
     notes = Notes()
-    drafts = exchanges(prompt.turns, WireNames(re.compile(r"[a-z0-9]+"), 40, "calls.id_changed", notes), notes)
+    drafts = strict_turns(prompt.turns, WireNames(re.compile(r"[a-z0-9]+"), 40, "calls.id_changed", notes), notes)
 
     assert all(draft.parts for draft in drafts)
     assert all(before.role is not after.role for before, after in pairwise(drafts))
@@ -102,7 +102,7 @@ def test_every_conversation_is_put_in_order(prompt: Prompt) -> None:
 def test_nothing_is_lost(prompt: Prompt) -> None:
     """Every text of the conversation is still there, but for what repeats another."""
     notes = Notes()
-    drafts = exchanges(prompt.turns, WireNames(re.compile(r"[a-z0-9]+"), 40, "calls.id_changed", notes), notes)
+    drafts = strict_turns(prompt.turns, WireNames(re.compile(r"[a-z0-9]+"), 40, "calls.id_changed", notes), notes)
     said = {part.text for draft in drafts for part in _flat(draft.parts) if isinstance(part, Text)}
     meant = {part.text for turn in prompt.turns for part in _flat(turn.parts) if isinstance(part, Text)}
     assert meant <= said

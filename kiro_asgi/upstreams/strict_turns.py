@@ -33,7 +33,7 @@ from kiro_asgi.upstreams.rendering import WireNames, plain, substitute
 
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
-_MODULE: Final = "exchanges"
+_MODULE: Final = "strict_turns"
 
 PAIRING: Final = (
     Rule(
@@ -76,7 +76,7 @@ class Draft:
     """Whether results that stand in the right place were taken out of it."""
 
 
-def exchanges(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft]:
+def strict_turns(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft]:
     """The turns in strict order; none is empty; either side may begin and end.
 
     Args:
