@@ -16,6 +16,7 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.exchange.call import Bodies
+from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.providers import new_fetcher
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of
@@ -80,7 +81,7 @@ async def app(sim: Any, host: Host) -> AsyncIterator[App]:
     resolver = Resolver({HOST: [("127.0.0.1",)], "inner.example.test": [("10.0.0.1",)]})
     tls = ssl.create_default_context(cafile=CERTIFICATE)
     fetcher = new_fetcher(settings, resolve=resolver, permits=permit_loopback, tls=tls)
-    made._exchanges._attachments = AttachmentFetcher(fetcher)
+    part_of(made, ExchangeFactory)._attachments = AttachmentFetcher(fetcher)
     yield made
     await made.aclose()
 

@@ -36,7 +36,7 @@ from tests.fuzz.answered import DIALECTS, answered, framed
 from tests.fuzz.schemas import chain, schema
 from tests.fuzz.seeds import Step, requests
 from tests.fuzz.source import REPEATS, Source, dumped
-from tests.fuzz.target import cut_text, made, refuse, same
+from tests.fuzz.target import LARGEST, cut_text, made, refuse, same
 
 __all__ = ["library", "requests_of", "schemas", "stops"]
 
@@ -106,7 +106,15 @@ def requests_of(api: str) -> Callable[[bytes], int]:
 
 def schemas(data: bytes) -> int:
     def make(source: Source) -> bytes:
-        return dumped(schema(source) if source.below(4) else chain(source))
+        value = schema(source) if source.below(4) else chain(source)
+        # Repeated within what is repeated, it may be gigabytes.
+        pieces, size = [], 0
+        for piece in json.JSONEncoder(separators=(",", ":")).iterencode(value):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST:
+                break
+        return "".join(pieces).encode()
 
     text, source = made(data, make)
     try:

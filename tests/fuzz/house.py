@@ -71,6 +71,7 @@ class House:
             **self.more,
         }
         self.app = create_app(Settings.from_mapping(settings))
+        self._bodies = part_of(self.app, Bodies)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -95,7 +96,7 @@ class House:
                 await self.app.idle()
 
         self.loop.run_until_complete(bounded())
-        assert not part_of(self.app, Bodies).held, f"{part_of(self.app, Bodies).held} bytes are held for nobody"
+        assert not self._bodies.held, f"{self._bodies.held} bytes are held for nobody"
         return client
 
 
