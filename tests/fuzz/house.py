@@ -53,6 +53,7 @@ class House:
     """What the service writes on the next request, write by write, before it closes the connection."""
 
     app: App = field(init=False)
+    _bodies: Bodies = field(init=False)
 
     def open(self) -> None:
         """Start the service, and make the application in front of it."""
