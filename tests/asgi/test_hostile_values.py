@@ -66,11 +66,14 @@ ONCE = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
 
 
 def routes() -> Iterator[tuple[str, str]]:
-    """Method and path of everything that is served, with something for each name in a path."""
-    endpoints = [*GATEWAY, *(each for api in BUILTIN for each in api.endpoints)]
-    for endpoint in endpoints:
-        if endpoint.method != WEBSOCKET:
-            yield endpoint.method, re.sub(r"{[^}]*}", "x", endpoint.path)
+    """Method and path of every operation, at one path of each API, with something for each name in it."""
+    tried = set()
+    for name, endpoints in (("", GATEWAY), *((api.name, api.endpoints) for api in BUILTIN)):
+        for endpoint in endpoints:
+            operation = name, endpoint.method, endpoint.operation
+            if endpoint.method != WEBSOCKET and operation not in tried:
+                tried.add(operation)
+                yield endpoint.method, re.sub(r"{[^}]*}", "x", endpoint.path)
     for name in (*Inspector._handlers, *_VIEWS):
         if name != "events":
             yield "GET", f"/inspector/api/{name}"
