@@ -309,14 +309,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         _splitter(plan) if plan.thinking else None,
         limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it
         plan.repairs.written_calls,
-        ToolCallAssembler(
-            emission=plan.tool_emission,
-            drop_equal=plan.drop_equal_tool_calls,
-            id_stem=plan.call_id_stem,
-            mendings=plan.mendings,
-            max_bytes=plan.tool_input_bytes,
-            budget=budget,
-        ),
+        _assembler(plan, budget),
         call_signatures,
         ToolNames(plan.tool_names) if plan.tool_names else None,  # the stages after it know the client's names only
         plan.repairs.tool_spelling,
@@ -329,12 +322,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         *([] if plan.citing is None else [Citations(plan.citing)]),
         EndOfStream(plan.language),
         *([] if plan.schema is None or plan.schema_enforced else [StructuredCheck(plan.schema)]),
-        UsageMeter(
-            input_tokens=plan.input_tokens,
-            context_window=plan.context_window,
-            estimator=plan.estimator,
-            output_factor=plan.output_factor,
-        ),
+        _meter(plan),
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),  # after the meter: it is counted all the same
@@ -354,6 +342,26 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         framer,
         fingerprinter,
         call_signatures,
+    )
+
+
+def _assembler(plan: Plan, budget: AnswerBudget) -> ToolCallAssembler:
+    return ToolCallAssembler(
+        emission=plan.tool_emission,
+        drop_equal=plan.drop_equal_tool_calls,
+        id_stem=plan.call_id_stem,
+        mendings=plan.mendings,
+        max_bytes=plan.tool_input_bytes,
+        budget=budget,
+    )
+
+
+def _meter(plan: Plan) -> UsageMeter:
+    return UsageMeter(
+        input_tokens=plan.input_tokens,
+        context_window=plan.context_window,
+        estimator=plan.estimator,
+        output_factor=plan.output_factor,
     )
 
 
