@@ -48,12 +48,13 @@ from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
 from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
 from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
+from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.asgi.routing import GATEWAY, Routes, new_dialects
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.config.rules import require
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.dialects.manifest import DialectManifest, Endpoint, QuotaHeaders
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -243,10 +244,13 @@ class _Parts:
 
     @cached_property
     def _replies(self) -> Replies:
-        headers = lambda scope: self._routes.api(scope).quota_headers  # noqa: E731 - an argument
-        admission = new_admission(self._settings, self._reservations, headers, self._internals.clocks.wall)
+        wall = self._internals.clocks.wall
+        admission = new_admission(self._settings, self._reservations, self._quota_headers, wall)
         limits, renewal = self._credential_limits, self._reservations.renewal
         return Replies(self._context, self._exchanges, admission, limits, renewal)
+
+    def _quota_headers(self, scope: Scope) -> QuotaHeaders:
+        return self._routes.api(scope).quota_headers
 
     @cached_property
     def _context(self) -> AnswerContext:
