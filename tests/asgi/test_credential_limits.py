@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
-from attrs import evolve
+from attrs import define, evolve, field
 
-from kiro_asgi.asgi.exchange.admission import LimitedCredentials, Reservations
-from kiro_asgi.errors import ConfigError, UpstreamLimitReached
+from kiro_asgi.asgi.exchange.admission import LimitedCredentials, Reservation, Reservations
+from kiro_asgi.errors import ConfigError, StoreUnavailable, UpstreamLimitReached
+from kiro_asgi.quota.claims import Claim, Granted, Refused
 from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.settings import QuotaSettings
-from kiro_asgi.simulator import Head, Pause, text
+from kiro_asgi.simulator import Head, Pause, Reset, text
 from kiro_asgi.simulator.openai.encoder import refusal
 from tests.asgi.driver import get, post
 from tests.state.engines import Clock
@@ -93,6 +95,15 @@ async def test_what_one_credential_was_refused_is_free_again(app, sim):
     assert asked(sim) == ["-first", "second", "-first", "second"]
 
 
+async def test_an_answer_that_breaks_off_is_not_free(app, sim):
+    """It had begun, so the tokens that were reserved stay taken: the day is spent, and the next credential is asked."""
+    sim.enqueue((Head(), *text("1, 2"), Reset()), operation="openai.chat")
+    made = app({FIRST: {"tokens_per_day": 10}}, retry={"attempts": 1})
+    statuses = [(await question().run(made)).status for _ in range(2)]
+    assert statuses == [503, 200]
+    assert asked(sim) == ["-first", "second"]
+
+
 async def test_answers_at_once(app, sim):
     """A stream holds its place until it has ended, or its client has left."""
     made = app({"openai.*": {"streams": 1}})
@@ -149,6 +160,34 @@ async def test_limits_are_exact_over_two_gateways(app, sim):
             await each.aclose()
     assert set(statuses) == {200, 429}
     assert 20 <= statuses.count(200) <= 20 + anew
+
+
+@define
+class LosableCounters(MemoryCounters):
+    """Counters that can be lost."""
+
+    lost: bool = field(default=False, kw_only=True)
+
+    async def take(self, claims: Sequence[Claim]) -> Granted | Refused:
+        if self.lost:
+            raise StoreUnavailable(detail="gone")
+        return await MemoryCounters.take(self, claims)
+
+
+async def test_each_loss_of_the_counters_is_told_once(caplog):
+    """Lost, found, lost: a line for each, however many requests meet it."""
+    clock = Clock()
+    counters = LosableCounters(clock)
+    quotas = evolve(QuotaSettings(), requests_per_minute=100)
+    reservations = Reservations(quotas, counters, clock, False)
+    told = []
+    for lost in (True, False, True):
+        counters.lost = lost
+        for number in range(3):
+            assert isinstance(await reservations.take("alice", quotas, 1, f"req_{number}"), Reservation)
+        told.append((caplog.text.count("limits are not shared: gone"), caplog.text.count("limits are shared again")))
+
+    assert told == [(1, 0), (1, 1), (2, 1)]
 
 
 async def test_a_limit_is_told_once_in_its_time(caplog):

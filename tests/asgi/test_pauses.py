@@ -73,9 +73,11 @@ async def test_one_line_in_the_log(app, sim, caplog):
 
 async def test_the_log_tells_of_an_answer_that_is_not_whole(app, sim, caplog):
     """Five times is enough."""
-    sim.answer_with(Pausing(endless=True).answer)
+    service = Pausing(endless=True)
+    sim.answer_with(service.answer)
     exchange = await ask(stream=False).run(app())
 
+    assert len(service.asked) == 1 + 5
     assert exchange.json()["stop_reason"] == "pause_turn"
     assert "answer complete, but: turn.paused (1)" in caplog.text
 

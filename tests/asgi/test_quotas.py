@@ -68,7 +68,7 @@ async def test_each_api_tells_what_is_left(gateway, sim):
 
 async def test_an_answer_counts_what_it_took_and_not_what_was_reserved(gateway, sim):
     app = gateway(fresh=True, quotas={"tokens_per_day": 10_000})
-    statuses = [(await ask(app)).status for _ in range(6)]
+    statuses = [(await ask(app, max_tokens=4_000)).status for _ in range(6)]
     assert statuses == [200] * 6, "six reservations of 4,000 tokens would not fit"
 
 
@@ -181,7 +181,7 @@ async def test_a_day_that_is_nearly_over_is_waited_for(sim, path):
 
 async def test_a_failure_costs_no_tokens(gateway, sim):
     app = gateway(fresh=True, quotas={"tokens_per_day": 5_000}, retry={"attempts": 1})
-    failing = {"messages": [{"role": "user", "content": "sim:500"}]}
+    failing = {"max_tokens": 4_000, "messages": [{"role": "user", "content": "sim:500"}]}
     for _ in range(3):
         assert (await ask(app, **failing)).status >= 500
     assert (await ask(app)).status == 200

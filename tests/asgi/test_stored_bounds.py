@@ -282,3 +282,16 @@ async def test_a_conversation_that_the_store_would_not_keep_is_refused(state, se
     await app.aclose()
 
     assert (refused.status, "at most" in json.dumps(refused.json())) == (413, True)
+
+
+async def test_a_conversation_that_just_fits_is_kept(service):
+    """Up to the largest that is accepted, each is there afterwards."""
+    app = create_app(settings_for(service.url, {"state": {"engine": "memory", "bytes": 4_000}}))
+    found = {}
+    for size in range(2_000, 4_200, 100):
+        answer = await post(CONVERSATIONS, {"items": [{"role": "user", "content": "x" * size}]}).run(app)
+        path = f"{CONVERSATIONS}/{answer.json().get('id')}"
+        found[size] = answer.status, (await get(path).run(app)).status if answer.status == 200 else None
+    await app.aclose()
+
+    assert {*found.values()} == {(200, 200), (413, None)}

@@ -304,8 +304,9 @@ async def test_a_failure_fails_everybody_once_and_then_waits(bench):
     assert (await credentials.get()).secret == bench.stored()["accessToken"]
 
 
-async def test_while_the_old_token_is_good_a_failure_hurts_nobody(bench):
-    """An early renewal that fails is no reason to refuse anybody; the end of the token is."""
+async def test_while_the_old_token_is_good_a_failure_hurts_nobody(bench, caplog):
+    """An early renewal that fails is no reason to refuse anybody, so the log alone tells of it; the end of the token
+    is."""
     bench.sign_in(left=SOON)
     bench.running.accounts.refresh_answer = simulator.refusal(500, "x")
     credentials = bench.credentials()
@@ -313,6 +314,7 @@ async def test_while_the_old_token_is_good_a_failure_hurts_nobody(bench):
     assert {it.secret for it in await together(5, credentials.get)} == {"aoaOld"}
     await credentials.aclose()
     assert bench.asked == 1
+    assert caplog.text.count("failed, next try in 2 s: UpstreamFault(") == 1
     bench.hands.turn(SOON + 1)
     with pytest.raises(UpstreamFault):
         await credentials.get()

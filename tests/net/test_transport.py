@@ -381,13 +381,15 @@ async def test_hanging_up_ends_a_call_that_cannot_be_cancelled(library, upstream
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             await reached.wait()
-            await transport.hang_up(stuck)
-            await quiet(upstream)
-            await transport.hang_up(stuck)  # another time changes nothing
-            for _ in range(2):
-                await transport.fetch(request_to(upstream.url), Noting(), patience=1)
-            assert not ended.is_set()
-            may_return.set()
+            try:
+                await transport.hang_up(stuck)
+                await quiet(upstream)
+                await transport.hang_up(stuck)  # another time changes nothing
+                for _ in range(2):
+                    await transport.fetch(request_to(upstream.url), Noting(), patience=1)
+                assert not ended.is_set()
+            finally:
+                may_return.set()  # else a test that fails here would never end
             await ended.wait()
         async with anyio.create_task_group() as group:
             for _ in range(3):

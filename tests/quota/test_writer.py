@@ -62,7 +62,10 @@ def test_a_bug_is_seen(monkeypatch):
     kept.failure = None
     monkeypatch.undo()
     writer.add(ROW)
-    writer.close()
+    closing = threading.Thread(target=writer.close, daemon=True)  # else a failure of this would never end
+    closing.start()
+    closing.join(10)
 
+    assert not closing.is_alive()
     assert seen == [ZeroDivisionError]
     assert [row.amounts for row in kept.rows("", "9")] == [{"requests": 1.0}]

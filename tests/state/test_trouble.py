@@ -326,13 +326,36 @@ def test_a_bug_of_the_writer_is_seen(monkeypatch, caplog):
     queue = pending.WriteQueue(write)
     queue.put("lost", Change(b"v"))
     assert queue.flush(5.0)
-    while not seen:
+    end = time.monotonic() + 10
+    while not seen and time.monotonic() < end:
         time.sleep(0.01)
     queue.put("kept", Change(b"v"))
     assert queue.flush(5.0)
 
     assert (seen, written, queue.get("lost")) == ([ZeroDivisionError], ["kept"], None)
     assert "1 values of the state are lost: ZeroDivisionError" in caplog.text
+
+
+def test_each_outage_is_told_once(monkeypatch, caplog):
+    """Outage, recovery, outage, while more is waiting all the time: two warnings, however often it is tried; and only
+    during an outage the queue says that it fails."""
+    monkeypatch.setattr(pending, "_FIRST_PAUSE", 0.0)
+    works = [False, False, False, True, False, False, True]
+    failing: list[bool] = []
+
+    def write(changes, _uses):
+        failing.append(queue.is_failing)
+        if not works[len(failing) - 1]:
+            raise StoreUnavailable(detail="gone")
+        if len(failing) < len(works):
+            queue.put("another", Change(b"v"))
+
+    queue = pending.WriteQueue(write)
+    queue.put("first", Change(b"v"))
+    assert queue.flush(5.0)
+
+    assert [*failing, queue.is_failing] == [False, True, True, True, False, True, True, False]
+    assert caplog.text.count("the state cannot be written") == 2
 
 
 def test_a_batch_has_an_end(monkeypatch):

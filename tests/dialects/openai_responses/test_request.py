@@ -212,6 +212,13 @@ def test_codex() -> None:
     assert list(options.input_items) == CODEX["input"]
 
 
+def test_the_instruction_to_compact_stands_where_its_trigger_does() -> None:
+    """What is told of it names the trigger, and no item that is not there."""
+    prompt = parse(input=[HI, {"type": "compaction_trigger"}]).prompt
+
+    assert [turn.place for turn in prompt.turns] == ["input[0]", "input[1]"]
+
+
 def exists(body: Any, param: str) -> bool:
     """Whether *param* is a place in *body*; its last step may be a field that is missing."""
     steps = re.findall(r"[^.\[\]]+", param)

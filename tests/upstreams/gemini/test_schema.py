@@ -263,6 +263,21 @@ def test_what_is_nested_too_deep_may_be_anything() -> None:
     assert len(written(many)["properties"]) == 2_000
 
 
+def test_a_long_chain_of_references_has_an_end() -> None:
+    """It is followed as far as schemas may be nested, and no recursion error comes of the rest."""
+
+    def chain(length: int) -> dict[str, Any]:
+        definitions = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length - 1)}
+        last = {f"d{length - 1}": {"type": "object", "properties": {"a": {"type": "string"}}}}
+        return {"$ref": "#/$defs/d0", "$defs": {**definitions, **last}}
+
+    assert [noted(chain(length)).get("schema.depth") for length in (SCHEMA_DEPTH, SCHEMA_DEPTH + 1, 2_000)] == [
+        None,
+        "tools[0]",
+        "tools[0]",
+    ]
+
+
 @pytest.mark.parametrize(
     ("member", "rule"),
     [
