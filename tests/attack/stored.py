@@ -20,6 +20,9 @@ STORED: Final = 25 * MIB
 CONVERSATIONS: Final = "/v1/conversations"
 PARTS: Final = [{"type": "input_text", "text": "x"}] * 32_000
 READERS: Final = 40
+LINES: Final = 60
+"""Lines of the log for clients that leave, however often."""
+
 LOOPS: Final = 4
 
 
@@ -59,6 +62,7 @@ async def _read_by_crowds(attack: Attack, other: Client, path: str) -> None:
     """*other* reads *path* in loops, and never; meanwhile the first key builds on a response of its own."""
     mine = _body(await attack.ask("responses", "attack:words", 200))["id"]
     await _settled(attack)
+    logged = len(attack.gateway.log())
     until, asking = time.monotonic() + 8, other.request(path, b"", method="GET")
     loops = [asyncio.create_task(_hang_up(other, path, until)) for _ in range(LOOPS)]
     opened = [await other.open(asking, 4096) for _ in range(READERS)]
@@ -70,6 +74,8 @@ async def _read_by_crowds(attack: Attack, other: Client, path: str) -> None:
         for _, writer in opened:
             reset(writer)
     attack.note(f"{sum(await asyncio.gather(*loops))} times asked for and left")
+    lines = attack.gateway.log()[logged:].count("\n")
+    attack.want(lines <= LINES, f"{lines} lines in the log")
 
 
 @row(
