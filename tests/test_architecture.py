@@ -23,7 +23,7 @@ FORBIDDEN_WITHOUT_IO = {"asyncio", "socket", "ssl", "threading", "time", "loggin
 
 FACTS = "errors limits"
 PURE = f"{FACTS} model wire stages"
-SERVED = "config net asgi asgi.kept asgi.exchange.facts asgi.door.door"
+SERVED = "config net asgi asgi.kept asgi.exchange asgi.door"
 ANYIO = "anyio attrs"
 
 ROOMS: dict[str, tuple[str, str]] = {
@@ -62,27 +62,27 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{FACTS} setting redaction model state stages quota upstreams observers tapes config net",
         ANYIO,
     ),
-    "asgi.exchange.facts": (
+    "asgi.exchange": (
         f"{PURE} loops private state quota upstreams dialects observers config net asgi asgi.kept",
         ANYIO,
     ),
-    "asgi.door.door": (
+    "asgi.door": (
         f"{FACTS} loops _version state stages quota upstreams dialects observers config net simulation asgi asgi.kept "
-        "asgi.exchange.facts",
+        "asgi.exchange",
         f"{ANYIO} asgiref",
     ),
-    "apis": (f"{PURE} named state dialects observers config asgi asgi.exchange.facts asgi.door.door", ANYIO),
+    "apis": (f"{PURE} named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),
     "compose": (f"{SERVED} loops state stages quota dialects observers apis", ANYIO),
     "replay": (
         f"{PURE} upstreams.base upstreams.manifest simulator tapes {SERVED} compose",
         ANYIO,
     ),
     "inspector": (
-        "errors setting model wire quota observers tapes config asgi asgi.kept asgi.exchange.facts replay",
+        "errors setting model wire quota observers tapes config asgi asgi.kept asgi.exchange replay",
         ANYIO,
     ),
     "create": (
-        "errors state stages upstreams dialects observers config asgi asgi.kept asgi.door.door compose inspector",
+        "errors state stages upstreams dialects observers config asgi asgi.kept asgi.door compose inspector",
         "attrs",
     ),
     "contract": ("errors model stages upstreams dialects", ""),
@@ -94,7 +94,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{ANYIO} h11 hypercorn rich wsproto",
     ),
     "__init__": (
-        "errors _version model state stages upstreams dialects observers config asgi.kept asgi.door.door create",
+        "errors _version model state stages upstreams dialects observers config asgi.kept asgi.door create",
         "",
     ),
     "__main__": ("cli", ""),

@@ -10,7 +10,6 @@ API_runtime_InvokeModelWithResponseStream.html
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from binascii import Error as NoBase64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -204,7 +203,7 @@ class ConverseEvents:
         if redacted := text_of(reasoning, "redactedContent"):
             try:
                 piece = b64decode(redacted, validate=True)
-            except NoBase64:
+            except ValueError:  # base64 that is none, and characters that are no part of any
                 yield from self._notice("delta.undecodable", "redactedContent")
                 return
             self._keep(block, len(piece))
@@ -325,7 +324,7 @@ class Frames:
         self._inner = self._inner or self._messages()
         try:
             event = loads(b64decode(text_of(value, "bytes"), validate=True))
-        except (NoBase64, JsonError, ValueError):
+        except (JsonError, ValueError):
             event = None
         if type(event) is not dict:
             return (Notice("event.undecodable", "chunk"),)
