@@ -162,10 +162,17 @@ class Catalogue:
         cards = self._listed or self._source.builtin
         return name in self._source.aliases or (name in self._index and self._index[name] in cards)
 
-    def knows(self, name: str) -> bool:
-        """Whether *name* means a model that the service lists, or, as long as it has listed none, one built in."""
+    def known(self, name: str) -> ModelCard | None:
+        """The model that *name* means, by what is known without asking the service; ``None`` where there is none.
+
+        It is one that the service lists, or, as long as it has listed none, one built in.
+        """
         card = self._known(self.meant(name))
-        return card is not None and (not self._listed or card in self._listed)
+        return None if card is None or (self._listed and card not in self._listed) else card
+
+    def knows(self, name: str) -> bool:
+        """Whether *name* means such a model."""
+        return self.known(name) is not None
 
     def meant(self, name: str) -> str:
         """The model that the alias *name* stands for; *name* itself where it is none, as a model's exact id is."""

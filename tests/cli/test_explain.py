@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
-from kiro_asgi import ConfigError
+from kiro_asgi import ConfigError, simulator
 from kiro_asgi.asgi.exchange.providers import keyed, new_providers
 from kiro_asgi.cli import explain
 from kiro_asgi.config import Settings
@@ -54,6 +57,20 @@ def test_the_page_shows_what_the_command_prints(explained: Any) -> None:
     assert output.splitlines()[: len(expected)] == expected
     payload = json.loads(output[output.index("\n{") :])
     assert payload["conversationState"]["currentMessage"]["userInputMessage"]["modelId"] == "claude-sonnet-4.5"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_no_service_is_asked(explained: Any) -> None:
+    """Not for its models either: the command says that it sends nothing, and has no real key to send."""
+    async with simulator.serve() as service:
+        environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__KIRO__API_KEY": "ksk_real"}
+        status, _ = await anyio.to_thread.run_sync(partial(explained, REQUEST.read_bytes(), **environ))
+        asking = [each for each in threading.enumerate() if "asking" in each.name]
+        for each in asking:
+            await anyio.to_thread.run_sync(each.join)
+
+        assert (status, asking, [*service.requests]) == (0, [], [])
 
 
 @pytest.mark.parametrize("upstream", ["gemini", "anthropic"])

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-import anyio
 from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange.facts import PassthroughRequest
@@ -114,8 +113,8 @@ class Upstreams:
 
 def _choice(provider: Provider, name: str) -> Choice:
     catalogue = provider.catalogue
-    if catalogue.knows(name):
-        return Choice(provider, name, anyio.run(catalogue.find, name), built_in=True)
+    if (known := catalogue.known(name)) is not None:
+        return Choice(provider, name, known, built_in=True)
     model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
     return Choice(provider, name, model, built_in=False)
 
