@@ -45,3 +45,16 @@ def test_a_prompt_makes_a_completions_request() -> None:
 def test_an_input_makes_a_responses_request() -> None:
     """It has no messages."""
     assert guess(b'{"model": "m", "input": "hi"}', BUILTIN).name == "openai_responses"
+
+
+ODD = ([], {}, ["x"], {"role": "x"}, 1, None, True, "x")
+
+
+@pytest.mark.parametrize("api", BUILTIN, ids=lambda api: api.name)
+def test_likeness_takes_whatever_stands_in_a_body(api: Any) -> None:
+    """It is asked before anything is read, so members may be of any kind."""
+    for odd in ODD:
+        for inner in ({"role": odd}, {"type": odd}, {"content": odd}, odd):
+            for member in ("messages", "input", "tools", "contents", "prompt", "system", "model"):
+                assert api.likeness({member: [inner]}) in (-1, 0, 1, 2)
+                assert api.likeness({member: odd}) in (-1, 0, 1, 2)

@@ -68,8 +68,8 @@ class Keeping:
     kept: dict[str, list[str]] = field(init=False, factory=dict)
     """Ids of conversations to those of their items."""
 
-    stored: list[str] = field(init=False, factory=list)
-    """Ids of responses."""
+    stored: dict[str, str] = field(init=False, factory=dict)
+    """Ids of responses, and the conversation that each is part of; empty for none."""
 
     size: int = field(init=False, default=0)
 
@@ -124,7 +124,8 @@ class Keeping:
             assert after[: len(self.kept[name])] == self.kept[name], "an answer has changed what was there"
             self.kept[name] = after
         if given.status == 200 and given.headers["content-type"] == "application/json" and given.json()["store"]:
-            self.stored.append(given.json()["id"])
+            part_of = (given.json().get("conversation") or {}).get("id", "")
+            self.stored[given.json()["id"]] = part_of
 
     def look(self) -> None:
         """Something is listed, with whatever query."""
@@ -151,13 +152,13 @@ class Keeping:
             case 1:
                 self._forget(name)
             case _ if self.stored:
-                assert self.say(_delete(f"{RESPONSES}/{self.stored.pop()}")).status == 200
+                assert self.say(_delete(f"{RESPONSES}/{self.stored.popitem()[0]}")).status == 200
 
     # What is asked of them at the end.
 
     def check(self) -> None:
         """All that is kept is found, by its client alone, and gone when it is deleted."""
-        for response in self.stored:
+        for response in [*self.stored]:
             assert self.say(get(f"{RESPONSES}/{response}")).status == 200
             assert self.say(get(f"{RESPONSES}/{response}/input_items")).status == 200
             assert self.say(get(f"{RESPONSES}/{response}", key="other")).status == 404
@@ -169,6 +170,7 @@ class Keeping:
     def _forget(self, name: str) -> None:
         gone = self.say(_delete(f"{PATH}/{name}"))
         assert (gone.status == 200) is (name in self.kept), "what was accepted cannot be deleted"
+        self.stored = {response: of for response, of in self.stored.items() if of != name}  # which are deleted with it
         if self.kept.pop(name, None) is not None:
             assert self.say(get(f"{PATH}/{name}")).status == 404
 

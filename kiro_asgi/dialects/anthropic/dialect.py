@@ -120,7 +120,8 @@ def _attribution(system: Any) -> Iterator[Finding]:
 def _no_texts(content: Any, place: str) -> Iterator[Finding]:
     """Blocks that system text in mid-conversation cannot hold."""
     for index, block in enumerate(objects_of(content)):
-        if block.get("type") in BLOCKS.classes.keys() - _TEXTS:
+        kind = block.get("type")
+        if isinstance(kind, str) and kind in BLOCKS.classes.keys() - _TEXTS:
             yield "blocks.unreadable", f"{place}[{index}]"
 
 

@@ -16,7 +16,7 @@ _MEMBERS: Final = frozenset(
 )
 """Of a request with messages, members that no other API has."""
 
-_ROLES: Final = frozenset(("developer", "tool", "function"))
+_ROLES: Final = ("developer", "tool", "function")
 
 
 def _make(options: DialectOptions) -> Dialect:

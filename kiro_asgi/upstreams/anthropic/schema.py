@@ -165,7 +165,8 @@ class _Writing:
     def _with_constraints(self, parts: dict[str, Any], node: Mapping[str, Any], place: str) -> dict[str, Any]:
         """*parts* with what the service enforces of the rest, and the others in the description."""
         rest = {word: value for word, value in node.items() if word not in _WRITTEN}
-        if rest.get("format") in FORMATS and node.get("type") == "string":
+        stated = rest.get("format")
+        if node.get("type") == "string" and isinstance(stated, str) and stated in FORMATS:
             parts["format"] = rest.pop("format")
         if rest.get("minItems") in (0, 1):
             parts["minItems"] = rest.pop("minItems")

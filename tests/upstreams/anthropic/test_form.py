@@ -132,6 +132,14 @@ SCHEMAS = st.recursive(
 )
 
 
+@pytest.mark.parametrize("value", [["date"], {"a": 1}, 1, None, True])
+def test_a_format_that_is_no_text_goes_into_words(value: Any) -> None:
+    """As every constraint that the service does not enforce does; there is no error."""
+    found, _ = form(one(type="string", format=value))
+
+    assert found is None or "format" not in found.schema["properties"]["a"]
+
+
 @given(SCHEMAS, SCHEMAS)
 def test_what_is_sent_is_taken(schema: Any, definition: Any) -> None:
     """Whatever the schema is, the service's rules hold for what it becomes; and doing it twice changes nothing."""
