@@ -104,10 +104,10 @@ _HOMES: Final = MappingProxyType(
         name: module
         for module, names in {
             "asgi.door.app": "App",
-            "create": "create_app",
             "asgi.door.mount": "mount",
             "asgi.door.readiness": "Readiness",
             "asgi.kept.server_tools": "ServerTool",
+            "create": "create_app",
             "dialects.base": "Dialect",
             "dialects.manifest": "DialectManifest",
             "errors": "ConfigError KiroAsgiError RequestError StoreUnavailable UpstreamError",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.asgi.door.auth import Authenticator
+from kiro_asgi.asgi.door.readiness import Readiness
 from kiro_asgi.asgi.door.situation import Situation
 from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.models import Models
@@ -47,16 +48,16 @@ class GatewayOperations:
 
     async def ready(self, call: Call, argument: str) -> None:
         """Say whether requests should come here, and to clients with a key why not."""
-        is_ready = self._situation.is_ready
-        answer = {"ready": is_ready, **await self._details(call.scope)}
-        await _answer_probe(call, 200 if is_ready else 503, dumps(answer))
+        readiness = self._situation.readiness()
+        answer = {"ready": readiness.is_ready, **await self._details(call.scope, readiness)}
+        await _answer_probe(call, 200 if readiness.is_ready else 503, dumps(answer))
 
-    async def _details(self, scope: Scope) -> dict[str, Any]:
+    async def _details(self, scope: Scope, readiness: Readiness) -> dict[str, Any]:
         try:
             await self._auth.identify(scope)
         except RequestError:
             return {}
-        return self._situation.details()
+        return self._situation.details(readiness)
 
 
 async def _answer_probe(call: Call, status: int, body: bytes) -> None:

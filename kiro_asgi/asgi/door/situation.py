@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from kiro_asgi._version import __version__
-from kiro_asgi.asgi.door.readiness import ReadinessCheck
+from kiro_asgi.asgi.door.readiness import Readiness, ReadinessCheck
 from kiro_asgi.asgi.exchange.admission import CredentialLimits
 from kiro_asgi.asgi.exchange.models import Provider
 from kiro_asgi.asgi.kept.taping import shown_settings
@@ -26,19 +26,17 @@ class Situation:
     _providers: tuple[Provider, ...]
     _credential_limits: CredentialLimits
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether requests should come here."""
-        return self._check.readiness().is_ready
+    def readiness(self) -> Readiness:
+        """Whether requests should come here, and why not."""
+        return self._check.readiness()
 
     def resting(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
         """Credentials that cool down: name, cause, and the seconds until the next request may use it."""
         for provider in self._providers:
             yield from provider.credentials.cooldowns()
 
-    def details(self) -> dict[str, Any]:
+    def details(self, readiness: Readiness) -> dict[str, Any]:
         """Reasons, lists of models, and credentials that cool down or are at their limit: for clients with a key."""
-        readiness = self._check.readiness()
         return {
             "reasons": readiness.reasons,
             "degraded": readiness.degraded,
@@ -55,9 +53,10 @@ class Situation:
 
     def accounts(self) -> dict[str, Any]:
         """The same with all credentials, models and settings that may be shown: for the inspector."""
+        readiness = self.readiness()
         return {
-            "ready": self.is_ready,
-            **self.details(),
+            "ready": readiness.is_ready,
+            **self.details(readiness),
             "upstreams": [{"name": each.name, "credentials": each.credentials.names} for each in self._providers],
             "models": {each.name: [card.id for card in each.catalogue.shown()] for each in self._providers},
             "settings": [[path, value] for path, value in shown_settings(self._settings)],
