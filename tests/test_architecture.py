@@ -18,7 +18,7 @@ from tests.public import PUBLIC
 ROOT = Path(kiro_asgi.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 
-SANS_IO = ("errors", "limits", "setting", "model", "wire", "stages", "upstreams", "dialects", "recovery")
+SANS_IO = ("errors", "limits", "setting", "model", "wire", "stages", "rendering", "upstreams", "dialects", "recovery")
 FORBIDDEN_WITHOUT_IO = {"asyncio", "socket", "ssl", "threading", "time", "logging", "os"}
 
 FACTS = "errors limits"
@@ -42,7 +42,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "stages": (f"{FACTS} model wire.json", "attrs"),
     "recovery": ("model stages", ""),
     "quota": ("errors setting loops visible state", ANYIO),
-    "upstreams": (f"{PURE} setting redaction _version", "attrs"),
+    "rendering": (PURE, "attrs"),
+    "upstreams": (f"{PURE} setting redaction _version rendering", "attrs"),
     "dialects": (f"{PURE} setting", "attrs cattrs"),
     "observers": ("errors visible model stages", "attrs opentelemetry prometheus_client"),
     "simulator": ("wire", f"{ANYIO} h11"),

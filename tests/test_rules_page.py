@@ -12,7 +12,7 @@ import pytest
 
 import kiro_asgi.upstreams
 from kiro_asgi.config import Settings
-from kiro_asgi.model.notes import Rule
+from kiro_asgi.model.rules import Rule
 from kiro_asgi.upstreams.manifest import all_of
 
 DOCS = Path(__file__).parent.parent / "docs"

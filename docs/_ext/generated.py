@@ -51,7 +51,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     ToolOutput,
 )
-from kiro_asgi.model.notes import Rule
+from kiro_asgi.model.rules import Rule
 from kiro_asgi.observers.measures import MEASURES
 from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers

@@ -16,7 +16,7 @@ from kiro_asgi.upstreams import Credential, ModelCard, ModelPage, Notes, Rendere
 ENDPOINT: Final = "https://river.example/v1"
 MEDIA_TYPE: Final = "application/x-ndjson"
 REASONS: Final = {"call": events.StopReason.TOOL_CALL, "length": events.StopReason.LENGTH}
-DROPPED: Final = upstreams.Rule("thinking.dropped", "River takes no thinking back.", upstreams.Loss.CONTENT, ".")
+DROPPED: Final = upstreams.Rule("thinking.dropped", "River takes no thinking back.", upstreams.Loss.CONTENT)
 
 
 @frozen(kw_only=True)

@@ -19,7 +19,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.errors import ConfigError, KiroAsgiError
-from kiro_asgi.model.notes import Loss
+from kiro_asgi.model.rules import Loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

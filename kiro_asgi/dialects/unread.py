@@ -13,8 +13,9 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from attrs import define, field, frozen, has
 
 from kiro_asgi.dialects.structure import Raw, Tagged
-from kiro_asgi.model.notes import Loss, Note, Notes, Rule
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.rules import Loss, Rule, listed
 
 Finding = tuple[str, str]
 """A rule of `kiro_asgi.dialects.unread`, and the place where it applies."""
@@ -190,35 +191,28 @@ def _item(kind: Any) -> Any:
 
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule("fields.ignored", "A field that no service here takes is left out.", _CONTENT, "unread"),
+RULES: Final = listed(
+    Rule("fields.ignored", "A field that no service here takes is left out.", _CONTENT),
     Rule(
         "fields.no_effect",
         "A field about price, caches, storage, or what an earlier answer was called has no effect.",
         _NONE,
-        "unread",
     ),
-    Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT, "unread"),
-    Rule("values.unknown", "A value that has no meaning here counts as absent.", _CONTENT, "unread"),
-    Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT, "unread"),
-    Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT, "unread"),
+    Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT),
+    Rule("values.unknown", "A value that has no meaning here counts as absent.", _CONTENT),
+    Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT),
+    Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT),
     Rule(
         "items.summarised",
         "Of a call of a tool that ran on another server, the model gets the call and its result, and not the rest.",
         _CONTENT,
-        "unread",
     ),
+    Rule("thinking.sealed_dropped", "Earlier thinking that another server sealed is not handed back.", _CONTENT),
+    Rule("blocks.unknown", "A content block of an unknown kind is left out.", _CONTENT),
+    Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT),
     Rule(
-        "thinking.sealed_dropped", "Earlier thinking that another server sealed is not handed back.", _CONTENT, "unread"
+        "tools.left_out", "A tool that the choice of tools excludes, or a search among tools, is not offered.", _CONTENT
     ),
-    Rule("blocks.unknown", "A content block of an unknown kind is left out.", _CONTENT, "unread"),
-    Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT, "unread"),
-    Rule(
-        "tools.left_out",
-        "A tool that the choice of tools excludes, or a search among tools, is not offered.",
-        _CONTENT,
-        "unread",
-    ),
-    Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT, "unread"),
-    Rule("system.attribution", "The line about billing that Claude Code puts first is left out.", _NONE, "unread"),
+    "tools.duplicate_dropped",
+    Rule("system.attribution", "The line about billing that Claude Code puts first is left out.", _NONE),
 )

@@ -1,36 +1,8 @@
-"""Changes of a request on its way to a service: rules, as tables list them, and notes of those that applied."""
+"""Notes of the rules that were applied to a request on its way to a service, see `kiro_asgi.model.rules`."""
 
 from __future__ import annotations
 
-from enum import Enum
-
 from attrs import define, field, frozen
-
-
-class Loss(Enum):
-    """The part of the client's request that is lost by a rule."""
-
-    NONE = "none"
-    """Nothing is lost, or the request is refused with a message."""
-
-    FORM = "form"
-    """All content is sent, in another form or at another place."""
-
-    CONTENT = "content"
-    """Some content is not sent."""
-
-
-@frozen
-class Rule:
-    """One constraint, or one quirk, of a service or of an API, and how a request is adapted to it."""
-
-    name: str
-    what: str
-    """One sentence."""
-
-    loss: Loss
-    module: str
-    """The module that applies it, of the table's own package unless it has a dot."""
 
 
 @frozen

@@ -385,6 +385,11 @@ _MAGIC: Final = (
 """Magic bytes at the start, the offset and value of further ones, and the media type."""
 
 
+def essence(media_type: str) -> str:
+    """A media type without its parameters, in lower case."""
+    return media_type.partition(";")[0].strip().lower()
+
+
 def media_type_of(content: bytes) -> str:
     """The media type of an image or a document, as its beginning proves it; empty where that proves none.
 

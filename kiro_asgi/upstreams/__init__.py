@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kiro_asgi.model.notes import Loss, Note, Notes, Rule
+from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.rules import Loss, Rule
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.refusal import refusal
+from kiro_asgi.rendering.schemas import schema_instructions
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.estimate import Estimator
@@ -23,12 +27,11 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.errors import clean, refusal
+from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import Headers, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
 from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
 from kiro_asgi.upstreams.models import listed, read_listing
-from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, DirectSettings, Quota, Search, Setup
 from kiro_asgi.wire.json import count_of, dumps, loads, object_of, objects_of, text_of
 

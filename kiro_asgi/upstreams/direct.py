@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 from attrs import define, field, setters
@@ -19,8 +19,9 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Attachment
+from kiro_asgi.model.rules import Rule
+from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import TAGS
 from kiro_asgi.upstreams.access import WITHOUT_KEY, KeyExchange, Keys
@@ -121,13 +122,21 @@ class DirectUpstream:
         """``None``: no adaptation helps."""
         return None
 
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent | None:
+        """What the body of a request holds; ``None`` where it is not looked into."""
+        return None
+
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read: those of the whole body."""
-        return estimator.estimate_tokens(rendered.request.body.decode("utf-8", "replace"))
+        """Tokens that the model will read: of what the body holds, or of the whole body."""
+        found = self.content_of(rendered.document)
+        if found is None:
+            return estimator.estimate_tokens(rendered.request.body.decode("utf-8", "replace"))
+        return found.estimate(estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``."""
-        return {"bytes": len(rendered.request.body)}
+        """``bytes``, and the counts of what the body holds."""
+        size, found = len(rendered.request.body), self.content_of(rendered.document)
+        return {"bytes": size} if found is None else found.statistics(size)
 
     def normalise(self, model: str) -> str:
         """One spelling for every way to write a model's name: lower case."""

@@ -1,4 +1,4 @@
-"""Errors of services: reading their answers, classifying them, redacting their messages; and refusals of our rules.
+"""Errors of services: reading their answers, classifying them, redacting their messages.
 
 Each upstream has tables of its own; here is what all of them agree about.
 
@@ -18,7 +18,6 @@ from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
     NotTheUpstream,
-    RequestError,
     UpstreamFault,
     UpstreamProtocolError,
     UpstreamRejected,
@@ -144,15 +143,3 @@ def worded(error: Class, message: str) -> str:
     if error is ContextTooLong and "prompt is too long" not in message.lower():
         return f"prompt is too long: {message}"
     return message
-
-
-def refusal(rule: str, what: str, place: str) -> RequestError:
-    """Make the error to raise where *rule* finds something that the service cannot be asked."""
-    place = place or "messages"
-    return RequestError(f"{place}: not supported: {what} (rule {rule})", code="unsupported_value", param=place)
-
-
-def too_long(rule: str, what: str, place: str) -> ContextTooLong:
-    """Make the error to raise where *rule* finds more than the service reads; clients know the first four words."""
-    place = place or "messages"
-    return ContextTooLong(f"prompt is too long: {what} (rule {rule})", code="context_too_long", param=place)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import Attribute
 
 from kiro_asgi.errors import ConfigError, NotTheUpstream
+from kiro_asgi.model.prompt import essence
 
 Headers = tuple[tuple[bytes, bytes], ...]
 """Name and value of each."""
@@ -37,11 +38,6 @@ def overridden(ours: Iterable[tuple[bytes, bytes]], theirs: Headers) -> Headers:
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
-
-
-def essence(media_type: str) -> str:
-    """A media type without its parameters, in lower case."""
-    return media_type.partition(";")[0].strip().lower()
 
 
 def require_media_type(content_type: str, accepted: Collection[str]) -> None:

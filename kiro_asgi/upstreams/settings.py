@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 
 from kiro_asgi._version import __version__
 from kiro_asgi.model.events import SearchHit
-from kiro_asgi.model.notes import Rule
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.rules import Rule
 from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY, REGION, URL, Bounds, setting
 from kiro_asgi.upstreams.access import Hosts, Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest

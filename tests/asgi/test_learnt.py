@@ -13,6 +13,7 @@ from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.simulator import Head, RawBytes, Step
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.settings import Setup
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import post
 
@@ -78,15 +79,8 @@ def test_what_is_learnt_is_bounded():
     """The model that was learnt first is forgotten first."""
     none: Any = None
     upstream = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
-    provider = Provider(
-        upstream=upstream,
-        service="",
-        transport=none,
-        credentials=none,
-        catalogue=none,
-        toolbox=none,
-        answer_options=none,
-    )
+    setup = Setup(upstream, access=none, answer_options=none, account="")
+    provider = Provider(setup=setup, transport=none, credentials=none, catalogue=none, toolbox=none)
     other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
     for number in range(ADAPTED_MODELS + 1):
         provider.learn(ModelCard(str(number)), other)

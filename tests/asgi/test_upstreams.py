@@ -227,7 +227,7 @@ def test_each_vendors_own_service_has_accounts_of_its_own():
             "custom": {"mine": {"endpoint": "https://api.openai.com/v1", "api_key": "m"}},
         }
     )
-    services = {name: provider.service for name, provider in new_providers(settings, Clocks(), ()).items()}
+    services = {name: provider.setup.account for name, provider in new_providers(settings, Clocks(), ()).items()}
 
     assert services["mine"] == services["openai"]
     assert len({services["anthropic"], services["gemini"], services["openai"]}) == 3

@@ -198,7 +198,7 @@ def test_every_api_is_explained_for_every_upstream(relay: str, upstream: str, ap
     output = explained(body, "--json", "--upstream", upstream, "--api", api, KIRO_ASGI__STREAM__RELAY=relay)[1]
     report = json.loads(output)
     spoken = {"anthropic": "anthropic", "openai": "openai_chat"}.get(upstream)
-    known = {rule.name for rule in new_providers(keyed(Settings(), "k"), Clocks(), ())[upstream].rules}
+    known = {rule.name for rule in new_providers(keyed(Settings(), "k"), Clocks(), ())[upstream].setup.rules}
 
     assert (report["ok"], report["upstream"]) == (True, upstream)
     assert report["as_it_is"] == (relay == "auto" and api == spoken)

@@ -12,7 +12,7 @@ from kiro_asgi import App, simulator
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.model.notes import Loss
+from kiro_asgi.model.rules import Loss
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
 from kiro_asgi.simulator.kiro.rules import RULES

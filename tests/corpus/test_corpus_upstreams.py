@@ -20,7 +20,7 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
-from kiro_asgi.model.notes import Loss, Rule
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.simulator.openai import read
 from kiro_asgi.simulator.openai.rules import RULES as OPENAI_CHECKS
 from kiro_asgi.simulator.request import RecordedRequest

@@ -23,7 +23,8 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.notes import Loss, Notes
+from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.rules import Loss
 from kiro_asgi.upstreams.manifest import all_of
 from tests.corpus.entries import CORPUS, HERE, Entry
 
@@ -128,7 +129,7 @@ def effect(dialect: Dialect, body: dict[str, Any], choice: Choice) -> Any:
     try:
         parsed = dialect.parse(data)
         prompt, left_out = provider.adapted(parsed.prompt, choice.name, choice.model)
-        put = provider.upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
+        put = provider.setup.upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
     except KiroAsgiError as error:
         return error.message
     notes = (*dialect.notes(data, parsed), *left_out, *put.notes)

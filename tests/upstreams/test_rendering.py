@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.rendering.names import WireNames
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,20}")
 

@@ -12,13 +12,13 @@ from kiro_asgi.contract import translate_kiro_request
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import DESCRIPTION_CHARACTERS, JSON_DEPTH
 from kiro_asgi.model.prompt import Prompt, Role, Text, Tool, ToolCallPart, Turn
+from kiro_asgi.rendering.schemas import flat
 from kiro_asgi.streaming import clean_json_schema_properties, execute_kiro, stream_kiro
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from kiro_asgi.upstreams.rendering import flat
 from tests.growth import assert_linear
 
 Schema = dict[str, Any]

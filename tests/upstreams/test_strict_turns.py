@@ -11,8 +11,8 @@ from hypothesis import given
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
-from kiro_asgi.upstreams.rendering import WireNames
-from kiro_asgi.upstreams.strict_turns import CANCELLED, PAIRING, strict_turns
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.strict_turns import CANCELLED, PAIRING, strict_turns
 from tests.upstreams.kiro.prompts import PROMPTS, ask, assistant, call, result, user
 
 U, A = Role.USER, Role.ASSISTANT
@@ -95,7 +95,7 @@ def test_every_conversation_is_put_in_order(prompt: Prompt) -> None:
         assert all(isinstance(part, ToolResult) for part in draft.parts[: len(answered)])
         called = [part.call_id for part in draft.parts if isinstance(part, ToolCallPart)]
     assert called == []
-    assert {note.rule for note in notes.found()} <= {rule.name for rule in PAIRING}
+    assert {note.rule for note in notes.found()} <= {*PAIRING}
 
 
 @given(PROMPTS)

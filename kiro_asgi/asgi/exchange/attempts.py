@@ -289,7 +289,7 @@ class Attempts:
 
     def _elsewhere(self, error: KiroAsgiError) -> Credential | None:
         """The credential for the service's other host; ``None`` where there is none, or *error* does not lead there."""
-        exchange, hosts = self.exchange, self.exchange.route.provider.hosts
+        exchange, hosts = self.exchange, self.exchange.route.provider.setup.hosts
         return None if hosts is None else hosts.elsewhere(exchange.credential, exchange.rendered.request, error)
 
     def _may_renew(self, error: KiroAsgiError) -> bool:

@@ -26,8 +26,9 @@ from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.model.notes import Note, Rule
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.rules import Rule
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.manifest import set_up
@@ -115,7 +116,7 @@ def _choice(provider: Provider, name: str) -> Choice:
     catalogue = provider.catalogue
     if (known := catalogue.known(name)) is not None:
         return Choice(provider, name, known, built_in=True)
-    model = ModelCard(provider.upstream.normalise(catalogue.meant(name)))
+    model = ModelCard(provider.setup.upstream.normalise(catalogue.meant(name)))
     return Choice(provider, name, model, built_in=False)
 
 
@@ -193,7 +194,7 @@ def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[st
         "rules": [
             *_rows(notes, DIALECT_RULES),
             *_rows(left_out, GATEWAY_RULES),
-            *_rows(rendered.notes, choice.provider.rules),
+            *_rows(rendered.notes, choice.provider.setup.rules),
         ],
         "tool_names": dict(rendered.tool_names),
         "sizes": dict(upstream.statistics(rendered)),

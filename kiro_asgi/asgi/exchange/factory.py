@@ -140,7 +140,7 @@ class ExchangeFactory:
     ) -> TranslatedExchange:
         provider, model = route.provider, route.model
         parsed = await self._offload.run(request.size, lambda: request.parsed)
-        prompt = await self._attachments.fetched(parsed.prompt, provider.upstream.fetches, request.hold)
+        prompt = await self._attachments.fetched(parsed.prompt, provider.setup.upstream.fetches, request.hold)
         if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)
         recovered = await self._recovered(request, route)
@@ -186,7 +186,7 @@ class ExchangeFactory:
 
     async def _recovered(self, request: ClientRequest, route: Route) -> Recovered:
         prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model)
-        if route.provider.upstream.traits.signs_calls:
+        if route.provider.setup.upstream.traits.signs_calls:
             prompt = await self._signatures.restored(prompt, request.principal)
         recovered = await self._recovery.prepare(prompt, request.principal)
         return evolve(recovered, notes=(*notes, *recovered.notes)) if notes else recovered
@@ -194,7 +194,7 @@ class ExchangeFactory:
     async def _counted(self, prompt: Prompt, size: int, hold: Callable[[int], None], route: Route) -> int:
         provider, model = route.provider, route.model
         credential = await provider.credentials.get()
-        prompt = await self._attachments.fetched(prompt, provider.upstream.fetches, hold)
+        prompt = await self._attachments.fetched(prompt, provider.setup.upstream.fetches, hold)
 
         def estimated() -> float:
             adapted, _ = provider.adapted(prompt, route.name, model)

@@ -15,33 +15,30 @@ from kiro_asgi.dialects.models import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.notes import Loss, Note, Notes, Rule
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.access import Hosts
 from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
-from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, unchanged
+from kiro_asgi.upstreams.settings import Setup
 
 UNCITED: Final = Rule(
     "citations.unavailable",
     "That the answer shall cite documents or search results is left out where the service cites none.",
     Loss.CONTENT,
-    __name__,
 )
 PHASE: Final = Rule(
     "phase.unavailable",
     "That an earlier text was commentary, or the final answer, is left out where the service cannot be told.",
     Loss.FORM,
-    __name__,
 )
 VERBOSITY: Final = Rule(
     "verbosity.unavailable",
     "How long the answer shall be is left out where the service cannot be told.",
     Loss.CONTENT,
-    __name__,
 )
 
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
@@ -59,35 +56,21 @@ async def _unknown(credential: Credential) -> float | None:
 
 @define(kw_only=True)
 class Provider:
-    """An upstream, its models, and the credentials to ask with."""
+    """An upstream that can be asked: how it is set up, with its connections, its credentials and its models."""
 
-    upstream: Upstream
-    service: str
-    """Whose accounts the credentials are, e.g. the host of the endpoint; two upstreams may be one service."""
-
+    setup: Setup
     transport: Transport
     credentials: Credentials
     catalogue: Catalogue
     toolbox: Toolbox
-    answer_options: AnswerOptions
-    rules: tuple[Rule, ...] = ()
-    """Adaptations that the upstream may make of a prompt."""
-
-    hosts: Hosts | None = None
-    """Which other hosts there are, where the service has several."""
-
     _ask_reset: AskReset = _unknown
-    _adapt: Adapt = field(default=unchanged)
-    _choose: Callable[[ModelCard], Upstream] | None = None
-    _others: tuple[Upstream, ...] = ()
-
     _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
 
     @property
     def dialects(self) -> Iterator[str]:
         """Client APIs in which it may be sent a client's own bytes."""
-        forwardings = (upstream.forwarding for upstream in (self.upstream, *self._others))
+        forwardings = (upstream.forwarding for upstream in (self.setup.upstream, *self.setup.others))
         return (each.dialect for each in forwardings if each is not None)
 
     def asking(self, model: ModelCard) -> Upstream:
@@ -95,7 +78,7 @@ class Provider:
         learnt = self._learnt.get(model.id)
         if learnt is not None:
             return learnt
-        return self.upstream if self._choose is None else self._choose(model)
+        return self.setup.upstream if self.setup.choose is None else self.setup.choose(model)
 
     def learn(self, model: ModelCard, upstream: Upstream) -> None:
         """Ask *model* the way that *upstream* does from now on: it has just got an answer."""
@@ -108,7 +91,7 @@ class Provider:
     @property
     def name(self) -> str:
         """Name of the upstream in the settings."""
-        return self.upstream.name
+        return self.setup.upstream.name
 
     def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
         """*prompt* with the wishes that the model's name spells out, without tools that neither side has, and notes.
@@ -116,9 +99,9 @@ class Provider:
         Raises:
             RequestError: A tool must be called that neither side has.
         """
-        prompt = self._adapt(prompt, self.catalogue.meant(name), model)
+        prompt = self.setup.adapt(prompt, self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
-        return prompt, (*notes, *_notes_on_lost(prompt, self.upstream.traits))
+        return prompt, (*notes, *_notes_on_lost(prompt, self.setup.upstream.traits))
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
@@ -230,8 +213,8 @@ class Models:
 
     def without_service(self, route: Route) -> Route:
         """*route* without the other upstreams that are the same service."""
-        service = route.provider.service
-        rest = tuple(target for target in route.rest if self._providers[target.upstream].service != service)
+        account = route.provider.setup.account
+        rest = tuple(target for target in route.rest if self._providers[target.upstream].setup.account != account)
         return evolve(route, rest=rest)
 
     async def listings(self, permit: Permit) -> tuple[Listing, ...]:
@@ -286,5 +269,5 @@ def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None
 
 
 def _listing(provider: Provider, card: ModelCard) -> Listing:
-    searches = WEB_SEARCH in provider.upstream.traits.runs or provider.toolbox.has(WEB_SEARCH)
+    searches = WEB_SEARCH in provider.setup.upstream.traits.runs or provider.toolbox.has(WEB_SEARCH)
     return Listing(card, provider.name, searches)

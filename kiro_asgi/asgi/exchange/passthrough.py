@@ -30,13 +30,13 @@ from kiro_asgi.model.events import Event, Usage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, essence
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline, StageFactory
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream
-from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON
 from kiro_asgi.upstreams.settings import AnswerOptions
 
 _BYTES_A_TOKEN: Final = 4
@@ -206,7 +206,7 @@ def reason_to_translate(
             forwarding=provider.asking(model).forwarding,
             model=model,
             toolbox=provider.toolbox,
-            answer_options=provider.answer_options,
+            answer_options=provider.setup.answer_options,
             stream=stream,
             stages=stages,
         )
@@ -289,7 +289,7 @@ class PassthroughExchange:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
         thinks = self.source.peek.thinking
-        return first_event_timeout(self.route.provider.answer_options, self._prompt_tokens, thinks=thinks)
+        return first_event_timeout(self.route.provider.setup.answer_options, self._prompt_tokens, thinks=thinks)
 
     @property
     def expected_tokens(self) -> int:

@@ -44,7 +44,7 @@ def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, s
     """The plan for one attempt at the answer to *parsed*, which is what *exchange* asks."""
     request, upstream, rendered = exchange.request, exchange.upstream, exchange.rendered
     route, prompt = exchange.route, parsed.prompt
-    options, traits = route.provider.answer_options, request.dialect.traits
+    options, traits = route.provider.setup.answer_options, request.dialect.traits
     thinking, tags = _thinking(prompt, options, rendered)
     as_it_comes = parsed.stream and not settings.stream.synthetic
     answer_id = request.meta.id

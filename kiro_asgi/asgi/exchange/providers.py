@@ -262,19 +262,12 @@ class _ProviderFactory:
         credentials = Credentials.create(setup.access, transport, self._clocks, self._retry, self._shared)
         asker = Asker(transport, credentials, setup.upstream.fault, setup.hosts)
         return Provider(
-            upstream=setup.upstream,
-            service=setup.account,
+            setup=setup,
             transport=transport,
             credentials=credentials,
             catalogue=_catalogue(configured, setup.upstream, asker, transport, self._known(setup.upstream)),
             toolbox=self._toolbox(setup, asker),
-            answer_options=setup.answer_options,
-            rules=setup.rules,
             ask_reset=partial(_reset, asker, setup.quota),
-            adapt=setup.adapt,
-            choose=setup.choose,
-            others=setup.others,
-            hosts=setup.hosts,
         )
 
     def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:

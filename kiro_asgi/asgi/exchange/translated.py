@@ -24,8 +24,9 @@ from kiro_asgi.errors import ContextTooLong, KiroAsgiError
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, split_sentences, unsplit
-from kiro_asgi.model.notes import Loss, Note, Rule
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn, beginnings, shortened
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
@@ -34,7 +35,6 @@ OLDEST_DROPPED: Final = Rule(
     "turns.oldest_dropped",
     "The oldest turns are left out where the client allows that and the conversation does not fit the model.",
     Loss.CONTENT,
-    __name__,
 )
 
 
@@ -82,7 +82,7 @@ class TranslatedExchange:
     @property
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event."""
-        options = self.route.provider.answer_options
+        options = self.route.provider.setup.answer_options
         thinks = self.parsed.prompt.thinking.wanted or options.thinks_unasked(self.route.model)
         return first_event_timeout(options, self.estimate.input_tokens, thinks=thinks)
 

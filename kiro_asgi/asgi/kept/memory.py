@@ -10,8 +10,9 @@ from attrs import frozen
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.limits import SIGNATURE_BYTES
-from kiro_asgi.model.notes import Loss, Note, Rule
+from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.call_signatures import signed, unsigned_calls
@@ -24,7 +25,6 @@ CUT_ANSWER: Final = Rule(
     "recovery.cut_answer",
     "The model is told that an earlier answer of its own was cut.",
     Loss.NONE,
-    __name__,
 )
 
 _CUT_ANSWER: Final = "cut-answer"

@@ -17,8 +17,9 @@ from attrs import evolve, field, frozen
 from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.limits import SEARCH_BYTES
 from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
-from kiro_asgi.model.notes import Loss, Note, Notes, Rule
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.credentials.pool import Asker
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.upstreams.settings import Search
@@ -29,7 +30,6 @@ HOSTED_DROPPED: Final = Rule(
     "tools.hosted_dropped",
     "A hosted tool that neither the service nor the gateway has is left out; a demand for a call of it is refused.",
     Loss.CONTENT,
-    __name__,
 )
 
 _CODES: Final = ((RequestError, "invalid_tool_input"), (UpstreamThrottled, "too_many_requests"))

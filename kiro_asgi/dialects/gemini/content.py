@@ -124,7 +124,7 @@ def _own(part: str, signature: str) -> ThinkingPart:
     return ThinkingPart(signature=marked(GEMINI, part, signature))
 
 
-# Contents.
+# BodyContent.
 
 
 ROLES: Final[Mapping[str, Role]] = MappingProxyType(

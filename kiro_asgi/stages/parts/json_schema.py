@@ -125,7 +125,7 @@ class Comparison:
     """The names of what an ``enum`` lists, by its identity."""
 
     _names: dict[Any, int] = field(init=False, factory=dict)
-    """Contents of arrays and objects to a number, the same for equal ones."""
+    """BodyContent of arrays and objects to a number, the same for equal ones."""
 
     def spend(self, steps: int = 1) -> None:
         """Count *steps*."""

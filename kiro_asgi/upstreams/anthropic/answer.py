@@ -35,13 +35,14 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     TokenUsage,
 )
+from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, index_of
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, declined, report_of
-from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.wire.json import JsonError, count, dumps, loads, object_of, objects_of, text_of
 

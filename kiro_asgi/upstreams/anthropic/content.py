@@ -7,7 +7,7 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,19 +19,19 @@ from kiro_asgi.model.prompt import (
     Document,
     Image,
     Part,
-    Prompt,
     Role,
     Text,
     ThinkingPart,
     ToolCallPart,
     ToolResult,
     Turn,
+    essence,
 )
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.rendering import WireNames, image_type, is_base64, plain_base64
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, every
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.parts import Block, Blocks, BlockWriter
+from kiro_asgi.rendering.turns import is_blank
 
 MARK: Final = "cache_control"
 MOST: Final = 4
@@ -60,164 +60,118 @@ def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: No
         del part[MARK]
 
 
-IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-
 PDF: Final = "application/pdf"
+PLAIN: Final = "text/plain"
 
-_Inner = Text | Image | Document
+IMAGES: Final = Accepted(
+    MappingProxyType(
+        {
+            "image/jpeg": "image/jpeg",
+            "image/jpg": "image/jpeg",
+            "image/png": "image/png",
+            "image/gif": "image/gif",
+            "image/webp": "image/webp",
+        }
+    ),
+    reads=every,
+)
 
 TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 """Media types of texts that do not begin with ``text/``."""
 
-
-def sendable(prompt: Prompt, notes: Notes, *, replay_thinking: bool) -> Iterator[Turn]:
-    """The turns with those of their parts that can be sent to the service; a turn may be left empty."""
-    for turn in prompt.turns:
-        parts = (_prepared(part, turn, notes) for part in turn.parts)
-        kept = (part for part in parts if _is_sendable(part, turn.place, notes, replay_thinking))
-        yield evolve(turn, parts=tuple(kept))
-
-
-def _prepared(part: Part, turn: Turn, notes: Notes) -> Part:
-    """*part*, in place of an empty document its title; a result loses its blank texts."""
-    if type(part) is ToolResult:
-        inner = (_without_search_block(_titled(each), part.is_error) for each in part.parts)
-        return evolve(part, parts=tuple(each for each in inner if _is_sendable(each, turn.place, notes)))
-    if type(part) is Text:
-        return _without_search_block(part, turn.role is Role.ASSISTANT)
-    return _titled(part) if type(part) is Document else part
-
-
-def _without_search_block(part: _Inner, text_only: bool) -> _Inner:
-    """*part*, in place of a search result its text where such blocks are not allowed: in errors and answers."""
-    if text_only and type(part) is Text and part.block is not None and part.block["type"] == "search_result":
-        return evolve(part, block=None)
-    return part
-
-
-def _titled(part: Text | Image | Document) -> Text | Image | Document:
-    if type(part) is Document and not (part.data or part.url or part.text.strip()):
-        return Text(part.title, part.cache)
-    return part
-
-
-def _is_sendable(part: Part, place: str, notes: Notes, replay_thinking: bool = True) -> bool:
-    match part:
-        case Text(text, block=None):
-            return not _is_blank(text, place, notes)
-        case ThinkingPart() if not replay_thinking:
-            notes.applies("thinking.dropped", place)
-            return False
-        case ThinkingPart(redacted="", signature=signature):
-            if not signature or read_mark(signature).owner:
-                notes.applies("thinking.unsigned_dropped", place)
-                return False
-        case ThinkingPart(redacted=redacted):
-            if read_mark(redacted).owner:
-                notes.applies("thinking.unsigned_dropped", place)
-                return False
-    return True
-
-
-def _is_blank(text: str, place: str, notes: Notes) -> bool:
-    return (not text or text.isspace()) and notes.applies("text.blank_dropped", place)
+DOCUMENTS: Final = Accepted(MappingProxyType({PDF: PDF, **dict.fromkeys(TEXTS, PLAIN)}), text=PLAIN, reads=every)
 
 
 @frozen
-class Blocks:
-    """Writes the content blocks of one request.
+class Sendable:
+    """Tells which parts can be sent, and as what; a result loses its blank texts."""
 
-    Raises:
-        RequestError: An image or a document of a kind that the service does not take.
-    """
+    notes: Notes
+    replay_thinking: bool
 
-    _notes: Notes
+    def __call__(self, part: Part, turn: Turn, result: ToolResult | None) -> Part | None:
+        """As of `kiro_asgi.rendering.turns.Kept`."""
+        text_only = turn.role is Role.ASSISTANT if result is None else result.is_error
+        match part:
+            case ThinkingPart():
+                return part if self._is_own(part, turn.place) else None
+            case Document(data="", url="") if not part.text.strip():
+                part = Text(part.title, part.cache)  # in place of an empty document its title
+            case Text(block=block) if block is not None:
+                if not text_only or block["type"] != "search_result":
+                    return part
+                part = evolve(part, block=None)
+        return None if is_blank(part, turn.place, self.notes) else part
+
+    def _is_own(self, part: ThinkingPart, place: str) -> bool:
+        """Whether the service has sealed *part*."""
+        if not self.replay_thinking:
+            return not self.notes.applies("thinking.dropped", place)
+        seal = part.redacted or part.signature
+        if not seal or read_mark(seal).owner:
+            self.notes.applies("thinking.unsigned_dropped", place)
+            return False
+        return True
+
+
+@frozen
+class MessageBlocks(BlockWriter):
+    """Writes the content blocks of one request."""
+
     _names: WireNames
     """Of tools."""
 
-    _model: ModelCard
-    marked: list[dict[str, Any]] = field(init=False, factory=list)
+    _attachments: Attachments
+    marked: list[Block] = field(init=False, factory=list)
     """Those that were written with a mark for the cache, in the order in which the service reads them."""
 
-    def write(self, part: Part, place: str) -> dict[str, Any]:
-        """One block; *place* is where the turn stands."""
-        block = self._block(part, place)
-        if not part.cache:
-            return block
-        self.marked.append(marked(block, part.cache))
-        return self.marked[-1]
+    def mark(self, mark: str, into: Blocks) -> None:
+        """Write the mark into the block."""
+        into.written[-1] |= marked({}, mark)
+        self.marked.append(into.written[-1])
 
-    def _block(self, part: Part, place: str) -> dict[str, Any]:
-        match part:
-            case Text(text, block=block):
-                return {"type": "text", "text": text} if block is None else dict(block)
-            case ToolCallPart(call_id, name, arguments):
-                wire = self._names.wire(name, place)
-                return {"type": "tool_use", "id": call_id, "name": wire, "input": dict(arguments)}
-            case ToolResult():
-                return self._result(part, place)
-            case ThinkingPart(text, signature, redacted):
-                if redacted:
-                    return {"type": "redacted_thinking", "data": redacted}
-                return {"type": "thinking", "thinking": text, "signature": signature}
-            case Image():
-                return {"type": "image", "source": self._image(part)}
-            case Document():
-                return self._document(part)
+    def text(self, part: Text, into: Blocks) -> None:
+        """A text, or the block that it stands for."""
+        into.written.append({"type": "text", "text": part.text} if part.block is None else dict(part.block))
 
-    def _result(self, part: ToolResult, place: str) -> dict[str, Any]:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.call_id}
-        if part.parts:
-            block["content"] = [self.write(each, place) for each in part.parts]
-        return {**block, "is_error": True} if part.is_error else block
+    def image(self, part: Image, into: Blocks) -> None:
+        """An image, by value or by address."""
+        into.written.append({"type": "image", "source": _source(self._attachments.image(part))})
 
-    def _image(self, part: Image) -> dict[str, Any]:
-        if not self._model.images:
-            raise refusal("images.model", f"{self._model.id} takes no images", part.place)
-        if part.url:
-            return {"type": "url", "url": part.url}
-        data = self._base64(part)
-        declared = {"image/jpg": "image/jpeg"}.get(essence(part.media_type), essence(part.media_type))
-        found = image_type(data) or declared
-        if found not in IMAGE_TYPES:
-            known = ", ".join(IMAGE_TYPES)
-            raise refusal(
-                "images.format", f"image format {part.media_type[:40]!r}; the service takes {known}", part.place
-            )
-        if found != declared:
-            self._notes.applies("images.mismatch", part.place)
-        return {"type": "base64", "media_type": found, "data": data}
+    def document(self, part: Document, into: Blocks) -> None:
+        """A document; one that is text of any kind is plain text."""
+        found = self._attachments.document(part)
+        if found.url or found.format == PDF:
+            source = _source(found)
+        else:
+            if essence(part.media_type) != PLAIN:
+                self._attachments.notes.applies("documents.plain", part.place)
+            text = b64decode(found.data).decode("utf-8", "replace") if found.data else part.text
+            source = {"type": "text", "media_type": PLAIN, "data": text}
+        title = {"title": part.title} if part.title.strip() else {}
+        cited = {"citations": {"enabled": True}} if part.cited else {}
+        into.written.append({"type": "document", "source": source, **title, **cited})
 
-    def _document(self, part: Document) -> dict[str, Any]:
-        block: dict[str, Any] = {"type": "document", "source": self._source(part)}
-        if part.title.strip():
-            block["title"] = part.title
-        return {**block, "citations": {"enabled": True}} if part.cited else block
+    def thinking(self, part: ThinkingPart, into: Blocks) -> None:
+        """Thinking, as it was sealed."""
+        if part.redacted:
+            into.written.append({"type": "redacted_thinking", "data": part.redacted})
+        else:
+            into.written.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
 
-    def _source(self, part: Document) -> Mapping[str, Any]:
-        kind = essence(part.media_type)
-        if part.url:
-            return {"type": "url", "url": part.url}
-        if kind == PDF:
-            return {"type": "base64", "media_type": PDF, "data": self._base64(part)}
-        if part.data and not (kind.startswith("text/") or kind in TEXTS):
-            what = f"document format {part.media_type[:40]!r}; the service takes {PDF} and texts"
-            raise refusal("documents.format", what, part.place)
-        if kind != _PLAIN["media_type"]:
-            self._notes.applies("documents.plain", part.place)
-        text = b64decode(self._base64(part)).decode("utf-8", "replace") if part.data else part.text
-        return {**_PLAIN, "data": text}
+    def call(self, part: ToolCallPart, into: Blocks) -> None:
+        """A call."""
+        wire = self._names.wire(part.name, into.place)
+        into.written.append({"type": "tool_use", "id": part.call_id, "name": wire, "input": dict(part.input)})
 
-    def _base64(self, part: Image | Document) -> str:
-        """The data in the one form that every decoder reads."""
-        rule = "attachments.base64"
-        if is_base64(part.data):
-            return part.data
-        plain = plain_base64(part.data)
-        if not plain:
-            raise refusal(rule, "data that is not base64", part.place)
-        self._notes.applies(rule, part.place)
-        return plain
+    def result(self, part: ToolResult, into: Blocks) -> None:
+        """A result, with the blocks of what it holds."""
+        content = {"content": self.blocks(part.parts, into.place)} if part.parts else {}
+        failed = {"is_error": True} if part.is_error else {}
+        into.written.append({"type": "tool_result", "tool_use_id": part.call_id, **content, **failed})
 
 
-_PLAIN: Final[Mapping[str, str]] = MappingProxyType({"type": "text", "media_type": "text/plain"})
+def _source(found: Attached) -> Mapping[str, str]:
+    if found.url:
+        return {"type": "url", "url": found.url}
+    return {"type": "base64", "media_type": found.format, "data": found.data}

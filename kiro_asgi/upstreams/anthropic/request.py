@@ -21,17 +21,17 @@ https://docs.claude.com/en/docs/build-with-claude/effort
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.errors import RequestError
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
-    Part,
+    Document,
+    Image,
     Prompt,
     Role,
     Sampling,
@@ -40,22 +40,24 @@ from kiro_asgi.model.prompt import (
     ThinkingMode,
     ThinkingPart,
     Tool,
-    ToolCallPart,
-    ToolChoice,
     ToolChoiceMode,
     ToolResult,
 )
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.rendering.attachments import Attachments
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.options import ignored, length, visible_stops
+from kiro_asgi.rendering.schemas import object_schema, schema_instructions
+from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
+from kiro_asgi.rendering.tools import called, distinct, require_choice
+from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
 from kiro_asgi.upstreams.anthropic.blocks import as_server_calls
-from kiro_asgi.upstreams.anthropic.content import Blocks, bounded, marked, sendable
+from kiro_asgi.upstreams.anthropic.content import DOCUMENTS, IMAGES, MessageBlocks, Sendable, bounded, marked
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
-from kiro_asgi.upstreams.strict_turns import Draft, merged, strict_turns
-from kiro_asgi.wire.json import dumps
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
@@ -147,21 +149,18 @@ def _length(asked: _ThinkingRequest, extra: int = 0) -> int:
     if wanted is None:
         asked.notes.applies("sampling.max_tokens_default")
         return min(DEFAULT_LENGTH + extra, most)
-    bounded = min(max(wanted, 1), most)
-    if bounded != wanted:
-        asked.notes.applies("sampling.max_tokens", "max_tokens")
-    return bounded
+    return length(wanted, 1, most, asked.notes)
 
 
 def _within_budget(asked: _ThinkingRequest) -> dict[str, Any]:
     """A budget of the least size or more, and a length that is greater."""
     wanted = _budget(asked)
-    length = _length(asked, wanted)
-    budget = max(wanted if wanted < length else length // 2, MIN_BUDGET)
+    longest = _length(asked, wanted)
+    budget = max(wanted if wanted < longest else longest // 2, MIN_BUDGET)
     if budget != wanted:
         asked.notes.applies("thinking.budget", "thinking")
     display = {"display": "omitted"} if asked.prompt.thinking.omitted else {}
-    return {"max_tokens": length, "thinking": {"type": "enabled", "budget_tokens": budget, **display}}
+    return {"max_tokens": longest, "thinking": {"type": "enabled", "budget_tokens": budget, **display}}
 
 
 def _budget(asked: _ThinkingRequest) -> int:
@@ -173,6 +172,9 @@ def _budget(asked: _ThinkingRequest) -> int:
         return BUDGETS.get(wanted.effort, GREATEST)
     return DEFAULT_BUDGET
 
+
+UNKNOWN: Final = ("seed", "presence_penalty", "frequency_penalty")
+"""Fields of `Sampling` that the service does not have."""
 
 LAST_SAMPLED: Final = "2026-10-21"
 """Version of the API that is the first without temperature, ``top_p`` and ``top_k``."""
@@ -190,8 +192,7 @@ def sampling_fields(
         notes: Gets the rules that applied.
         thinking: Whether thinking is asked for.
     """
-    for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
-        notes.applies("sampling.ignored", name)
+    ignored(sampling, UNKNOWN, "sampling.ignored", notes)
     fields = {name: getattr(sampling, name) for name in sampling.given(("temperature", "top_p", "top_k"))}
     refused = not family.sampled or version >= LAST_SAMPLED
     if refused or thinking:
@@ -204,14 +205,8 @@ def sampling_fields(
     if family.sampled_once and "temperature" in fields and "top_p" in fields:
         notes.applies("sampling.top_p", "top_p")
         del fields["top_p"]
-    return {**fields, **_stop(sampling.stop, notes)}
-
-
-def _stop(sequences: tuple[str, ...], notes: Notes) -> dict[str, Any]:
-    kept = [sequence for sequence in sequences if sequence and not sequence.isspace()]
-    if len(kept) != len(sequences):
-        notes.applies("sampling.stop_blank", "stop_sequences")
-    return {"stop_sequences": kept} if kept else {}
+    stops = visible_stops(sampling, notes)
+    return {**fields, **({"stop_sequences": stops} if stops else {})}
 
 
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -237,35 +232,17 @@ def _offered(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
     Raises:
         RequestError: The choice names a tool that is not there.
     """
-    first: dict[str, Tool] = {}
-    for tool in prompt.tools:
-        if first.setdefault(_name(tool), tool) is not tool:
-            notes.applies("tools.duplicate_dropped", tool.place)
-    _require_choice(prompt.tool_choice, prompt.tools)
-    return tuple(first.values()) if first else _called(prompt, notes)
-
-
-def _called(prompt: Prompt, notes: Notes) -> tuple[Tool, ...]:
-    """Tools for the calls in the history: the service refuses calls of tools that are not defined."""
-    called: dict[str, Tool] = {}
-    for turn in prompt.turns:
-        for part in turn.parts:
-            if type(part) is ToolCallPart and part.name not in called:
-                notes.applies("tools.stubbed", turn.place)
-                called[part.name] = Tool(part.name, schema={"type": "object"}, place=turn.place)
-    return tuple(called.values())
+    require_choice(prompt.tool_choice, prompt.tools)
+    if offered := distinct(prompt.tools, notes, _name):
+        return offered
+    stubs = called((turn.place, turn.parts) for turn in prompt.turns)
+    for tool in stubs:
+        notes.applies("tools.stubbed", tool.place)
+    return stubs
 
 
 def _name(tool: Tool) -> str:
     return WEB_SEARCH if tool.hosted == WEB_SEARCH else tool.name
-
-
-def _require_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> None:
-    rule = "tools.choice_unknown"
-    if choice.mode is not ToolChoiceMode.NAMED or any(tool.name == choice.name for tool in tools):
-        return
-    message = f"tool_choice: no tool is named {choice.name[:60]!r} (rule {rule})"
-    raise RequestError(message, code="unsupported_value", param="tool_choice")
 
 
 def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
@@ -274,23 +251,8 @@ def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -
         options = {**tool.options, "max_uses": prompt.max_uses(tool)}
         return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
-    schema = _schema(tool.schema, tool.place, notes)
+    schema = object_schema(tool.schema, tool.place, notes)
     return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
-
-
-def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, Any]:
-    """The client's schema, an object at its root."""
-    if schema.get("type") == "object" and not any(keyword in schema for keyword in COMBINATORS):
-        return dict(schema)
-    if "$ref" in schema and (found := target(schema, schema)):
-        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
-    if any(keyword in schema for keyword in COMBINATORS):
-        notes.applies("schema.combinators", place)
-        schema = flat(schema)
-    if schema.get("type") == "object":
-        return dict(schema)
-    notes.applies("schema.root", place)
-    return {**schema, "type": "object"}
 
 
 def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
@@ -313,9 +275,6 @@ FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
     {"adapted.output_format": FORM_UNKNOWN, "adapted.output_schema": FORM}
 )
 """Rule by which the prompt states a schema, to the code of the refusal that puts it in force."""
-
-GO_ON: Final = "Continue."
-"""Text of a user's turn that has to be there, and has none."""
 
 
 @frozen(kw_only=True)
@@ -363,10 +322,11 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
-    thinking = thinks(prompt, family, _is_resumed(drafts), notes)
+    thinking = thinks(prompt, family, is_resumed(drafts), notes)
     form = _form(prompt, family, options, notes)
-    drafts = _ended(drafts, family.prefilled and not thinking and form is None, notes)
-    blocks = Blocks(notes, names, model)
+    drafts = ended(drafts, family.prefilled and not thinking and form is None, notes)
+    attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
+    blocks = MessageBlocks(names, attachments)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     fields |= length_and_thinking(prompt, model, family, notes, thinking=thinking)
     fields |= sampling_fields(prompt.sampling, family, options.version, notes, thinking=thinking)
@@ -396,15 +356,9 @@ def _form(prompt: Prompt, family: ClaudeFamily, options: MessagesOptions, notes:
 def _conversation(prompt: Prompt, options: MessagesOptions, notes: Notes) -> list[Draft]:
     """The turns in strict order, the user's first."""
     ids = WireNames(CALL_ID, 128, "calls.id_changed", notes)
-    turns = [*sendable(prompt, notes, replay_thinking=options.replay_thinking)]
-    drafts = merged((draft for draft in strict_turns(turns, ids, notes) if _lead_with_thinking(draft, notes)), notes)
-    if not drafts:
-        notes.applies("turns.empty")
-    elif drafts[0].role is Role.ASSISTANT:
-        notes.applies("turns.user_first", drafts[0].place)
-    else:
-        return drafts
-    return [Draft(Role.USER, [Text(GO_ON)]), *drafts]
+    turns = [*sendable(prompt.turns, Sendable(notes, options.replay_thinking))]
+    drafts = strict_turns(turns, ids, notes)
+    return begun(merged((draft for draft in drafts if _lead_with_thinking(draft, notes)), notes), notes)
 
 
 def _lead_with_thinking(draft: Draft, notes: Notes) -> bool:
@@ -421,49 +375,14 @@ def _lead_with_thinking(draft: Draft, notes: Notes) -> bool:
     return bool(others)
 
 
-def _is_resumed(drafts: list[Draft]) -> bool:
-    """Whether the model is in the middle of a turn that does not begin with thinking: it cannot begin to think now."""
-    *before, last = drafts
-    resumed = bool(before) and last.role is Role.USER and type(last.parts[0]) is ToolResult
-    return resumed and type(before[-1].parts[0]) is not ThinkingPart
+def _message(draft: Draft, blocks: MessageBlocks, notes: Notes) -> dict[str, Any]:
+    parts = draft.parts if draft.role is Role.ASSISTANT else lifted(draft.parts, _held, draft.place, notes)
+    return {"role": draft.role.value, "content": blocks.blocks(parts, draft.place)}
 
 
-def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
-    """Let the last turn be the user's, or an assistant's that the model goes on from."""
-    last = drafts[-1]
-    if last.role is Role.USER:
-        return drafts
-    final = last.parts[-1]
-    if not prefilled or type(final) is not Text:
-        notes.applies("turns.prefill", last.place)
-        return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
-    if final.text != final.text.rstrip():
-        notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(final.text.rstrip(), final.cache)
-    return drafts
-
-
-def _message(draft: Draft, blocks: Blocks, notes: Notes) -> dict[str, Any]:
-    parts = draft.parts if draft.role is Role.ASSISTANT else [*_plain_errors(draft, notes)]
-    return {"role": draft.role.value, "content": [blocks.write(part, draft.place) for part in parts]}
-
-
-def _plain_errors(draft: Draft, notes: Notes) -> Iterator[Part]:
-    """The parts of a user's turn: an error holds nothing but text, and the rest of it stands behind all results."""
-    lifted: list[Part] = []
-    others: list[Part] = []
-    for part in draft.parts:
-        if type(part) is not ToolResult:
-            others.append(part)
-            continue
-        texts = tuple(each for each in part.parts if type(each) is Text)
-        if part.is_error and texts != part.parts:
-            notes.applies("results.attachment_lifted", draft.place)
-            lifted += [each for each in part.parts if type(each) is not Text]
-            part = evolve(part, parts=texts)
-        yield part
-    yield from lifted
-    yield from others
+def _held(result: ToolResult) -> Container[type]:
+    """A result that is an error holds nothing but text."""
+    return (Text,) if result.is_error else (Text, Image, Document)
 
 
 def _system(prompt: Prompt, notes: Notes, *, with_schema: bool) -> list[dict[str, Any]]:
@@ -478,53 +397,32 @@ def _system(prompt: Prompt, notes: Notes, *, with_schema: bool) -> list[dict[str
     return texts
 
 
-def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
-    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
-    texts: list[str] = [block["text"] for block in body.get("system", ())]
-    values: list[Any] = [*body.get("tools", ())]
-    tokens = 0.0
-    for block in _blocks(body):
-        tokens += _collect(block, texts, values)
-    tokens += TURN_TOKENS * len(body["messages"])
-    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
-
-
-def _collect(block: Mapping[str, Any], texts: list[str], values: list[Any]) -> float:
-    """Sort the content of a block into *texts* and *values*; returns the tokens of what has a fixed price."""
-    match block["type"]:
-        case "text":
-            texts.append(block["text"])
-        case "image":
-            return IMAGE_TOKENS
-        case "document" if block["source"]["type"] == "text":
-            texts.append(block["source"]["data"])
-        case "document":
-            return DOCUMENT_TOKENS
-        case "tool_use":
-            texts.append(block["name"])
-            values.append(block["input"])
-        case "thinking":
-            texts.append(block["thinking"])
-    return 0
-
-
-def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every block, those in the results of tools among them."""
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
+    found = BodyContent(messages=len(body["messages"]), tools=len(body.get("tools", ())))
+    found.system += (block["text"] for block in body.get("system", ()))
+    found.values += body.get("tools", ())
     for message in body["messages"]:
-        for block in message["content"]:
-            yield block
-            if block["type"] == "tool_result":
-                yield from block.get("content", ())
+        _collect(message["content"], found)
+    return found
 
 
-def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
-    kinds = [block["type"] for block in _blocks(body)]
-    return {
-        "bytes": size,
-        "messages": len(body["messages"]),
-        "tools": len(body.get("tools", ())),
-        "tool_results": kinds.count("tool_result"),
-        "images": kinds.count("image"),
-        "system": sum(len(block["text"]) for block in body.get("system", ())),
-    }
+def _collect(blocks: Iterable[Mapping[str, Any]], found: BodyContent) -> None:
+    for block in blocks:
+        match block["type"]:
+            case "text":
+                found.texts.append(block["text"])
+            case "image":
+                found.images += 1
+            case "document" if block["source"]["type"] == "text":
+                found.texts.append(block["source"]["data"])
+            case "document":
+                found.documents += 1
+            case "tool_use":
+                found.texts.append(block["name"])
+                found.values.append(block["input"])
+            case "tool_result":
+                found.results += 1
+                _collect(block.get("content", ()), found)
+            case "thinking":
+                found.texts.append(block["thinking"])

@@ -17,8 +17,8 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
@@ -27,9 +27,8 @@ from kiro_asgi.upstreams.anthropic.request import (
     FORM_RULES,
     LAST_SAMPLED,
     MessagesOptions,
+    content_of,
     document,
-    estimate_tokens,
-    statistics,
 )
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.anthropic.settings import AnthropicSettings
@@ -275,13 +274,9 @@ class AnthropicUpstream(DirectUpstream):
             return None
         return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, ADAPTED))
 
-    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.anthropic.request`."""
-        return estimate_tokens(rendered.document, estimator)
-
-    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
-        return statistics(rendered.document, len(rendered.request.body))
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent:
+        """As of `kiro_asgi.upstreams.anthropic.request`."""
+        return content_of(document)
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""

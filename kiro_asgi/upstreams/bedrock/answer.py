@@ -32,11 +32,12 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
 from kiro_asgi.upstreams.errors import clean, report_of
-from kiro_asgi.upstreams.headers import JSON, essence, require_media_type
+from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of

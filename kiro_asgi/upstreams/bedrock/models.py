@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from attrs import frozen
 
-from kiro_asgi.model.prompt import ToolChoiceMode
+from kiro_asgi.model.prompt import Attachment, Document, Image, ToolChoiceMode
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.bedrock.settings import GEOGRAPHIES
 from kiro_asgi.upstreams.models import expected, listed, read_listing
@@ -61,7 +61,7 @@ class Family:
     mixed: bool = True
     """Whether results of tools may stand beside other content."""
 
-    result_media: frozenset[str] = frozenset({"image", "document"})
+    result_media: tuple[type[Attachment], ...] = (Image, Document)
     """Media that results of tools may hold, as well as text."""
 
     status: bool = True
@@ -98,9 +98,9 @@ class Family:
 _ALL: Final = frozenset({_AUTO, _ANY, _NAMED})
 _SOME: Final = frozenset({_AUTO, _ANY})
 _EVERYWHERE: Final = frozenset({"system", "tools", "messages"})
-_IMAGE: Final = frozenset({"image"})
-_DOCUMENT: Final = frozenset({"document"})
-_NOTHING: Final[frozenset[str]] = frozenset()
+_IMAGE: Final = (Image,)
+_DOCUMENT: Final = (Document,)
+_NOTHING: Final = ()
 
 CLAUDE: Final = Family(
     choices=_ALL, cached=_EVERYWHERE, top_k=("top_k",), context_window=200_000, max_output_tokens=64_000

@@ -9,30 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import (
-    Part,
-    Prompt,
-    Role,
-    Text,
-    ThinkingPart,
-    Tool,
-    ToolCallPart,
-    ToolChoiceMode,
-    ToolResult,
-)
+from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolChoiceMode, ToolResult
+from kiro_asgi.rendering.attachments import Attachments
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.options import Bound, bounded, ignored, visible_stops
+from kiro_asgi.rendering.schemas import object_schema, schema_instructions
+from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
+from kiro_asgi.rendering.tools import called, distinct, require_choice
+from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
-from kiro_asgi.upstreams.bedrock.content import ConverseBlocks, cache_point, lifted, sendable
+from kiro_asgi.upstreams.bedrock.content import DOCUMENTS, IMAGES, ConverseBlocks, Sendable, cache_point
 from kiro_asgi.upstreams.bedrock.models import Family, family_of, is_claude
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
-from kiro_asgi.upstreams.rendering import COMBINATORS, WireNames, flat, schema_instructions, target
-from kiro_asgi.upstreams.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.wire.json import dumps
 
 _DEFAULT_EFFORT: Final = "medium"
@@ -45,6 +41,18 @@ _INFERENCE: Final = (
     ("stopSequences", "stop_sequences"),
 )
 """Members of ``inferenceConfig``, and what the Messages API calls them."""
+
+
+_UNKNOWN: Final = ("seed", "presence_penalty", "frequency_penalty")
+"""Fields of `Sampling` that the service does not have."""
+
+_SAMPLED: Final = MappingProxyType(
+    {
+        "temperature": Bound("temperature", most=1, rule="sampling.temperature"),
+        "top_p": Bound("topP"),
+    }
+)
+"""Fields of `Sampling` that models other than Claude take in ``inferenceConfig``, and their bounds."""
 
 
 def _claude_options(
@@ -72,19 +80,15 @@ def _claude_options(
 def _model_options(prompt: Prompt, family: Family, notes: Notes) -> dict[str, Any]:
     """Length, sampling and reasoning of models that are not Claude."""
     sampling = prompt.sampling
-    for name in sampling.given(("seed", "presence_penalty", "frequency_penalty")):
-        notes.applies("sampling.ignored", name)
-    stops = [text for text in sampling.stop if text and not text.isspace()]
-    if len(stops) != len(sampling.stop):
-        notes.applies("sampling.stop_blank", "stop_sequences")
+    ignored(sampling, _UNKNOWN, "sampling.ignored", notes)
+    stops = visible_stops(sampling, notes)
     inference: dict[str, Any] = {}
     if sampling.max_tokens is not None:
         inference["maxTokens"] = max(sampling.max_tokens, 1)
     if family.sampled:
-        inference |= _sampled(prompt, notes)
+        inference |= bounded(sampling, _SAMPLED, notes)
     else:
-        for name in sampling.given(("temperature", "top_p")):
-            notes.applies("sampling.model", name)
+        ignored(sampling, _SAMPLED, "sampling.model", notes)
     if stops:
         inference["stopSequences"] = stops
     own: dict[str, Any] = {}
@@ -97,17 +101,6 @@ def _model_options(prompt: Prompt, family: Family, notes: Notes) -> dict[str, An
         notes.applies("sampling.model", "top_k")
     own |= _reasoning(prompt, family, notes)
     return {"inferenceConfig": inference, "additionalModelRequestFields": own}
-
-
-def _sampled(prompt: Prompt, notes: Notes) -> dict[str, Any]:
-    sampling, made = prompt.sampling, {}
-    if sampling.temperature is not None:
-        if sampling.temperature > 1:
-            notes.applies("sampling.temperature", "temperature")
-        made["temperature"] = min(sampling.temperature, 1)
-    if sampling.top_p is not None:
-        made["topP"] = sampling.top_p
-    return made
 
 
 def _reasoning(prompt: Prompt, family: Family, notes: Notes) -> dict[str, Any]:
@@ -129,9 +122,6 @@ def _reasoning(prompt: Prompt, family: Family, notes: Notes) -> dict[str, Any]:
 
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
-
-GO_ON: Final = "Continue."
-"""Text of a user's turn that has to be there, and has none."""
 
 PAUSE: Final = "."
 """Text of the assistant's turn between results and the user's other parts, where a family wants these apart."""
@@ -187,8 +177,8 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
         notes.applies("system.told", prompt.system_place)
         drafts[0].parts[:0] = [Text(block["text"]) for block in system if "text" in block]
         system = []
-    resumed = _is_resumed(drafts)
-    drafts = _ended(drafts, family.prefilled and form is None, notes)
+    resumed = is_resumed(drafts)
+    drafts = ended(drafts, family.prefilled and form is None, notes)
     tools = _tools(prompt, drafts, family, names, notes)
     made = (
         _claude_options(prompt, asked, resumed, options.betas, notes)
@@ -199,7 +189,8 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):
         config.pop("toolChoice", None)
         made.setdefault("additionalModelRequestFields", {})["tool_choice"] = choice
-    blocks = ConverseBlocks(notes, names, model, family)
+    attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
+    blocks = ConverseBlocks(notes, names, attachments, model, family)
     messages: list[dict[str, Any]] = [
         {"role": draft.role.value, "content": blocks.content(draft.parts, draft.place)} for draft in drafts
     ]
@@ -232,23 +223,16 @@ def _conversation(
 ) -> list[Draft]:
     """The turns in strict order, the user's first, each in the order in which the service wants its parts."""
     ids = WireNames(CALL_ID, 64, "calls.id_changed", notes)
-    turns = sendable(prompt, model, family, notes, replay=options.replay_thinking)
+    turns = sendable(prompt.turns, Sendable(model, family, notes, options.replay_thinking))
     drafts = merged((draft for draft in strict_turns(turns, ids, notes) if _in_order(draft, family, notes)), notes)
-    if not family.mixed:
-        drafts = [*_apart(drafts, notes)]
-    if not drafts:
-        notes.applies("turns.empty")
-    elif drafts[0].role is Role.ASSISTANT:
-        notes.applies("turns.user_first", drafts[0].place)
-    else:
-        return drafts
-    return [Draft(Role.USER, [Text(GO_ON)]), *drafts]
+    return begun(drafts if family.mixed else [*_apart(drafts, notes)], notes)
 
 
 def _in_order(draft: Draft, family: Family, notes: Notes) -> bool:
     """Whether anything is left of *draft* once its parts stand in order: thinking, text, calls; results, the rest."""
     if draft.role is Role.USER:
-        draft.parts = [*lifted(draft.parts, family, draft.place, notes)]
+        held: tuple[type, ...] = (Text, *family.result_media)
+        draft.parts = [*lifted(draft.parts, lambda _: held, draft.place, notes)]
         return bool(draft.parts)
     ranks = [_RANKS.get(type(part), 1) for part in draft.parts]
     if set(ranks) == {0}:
@@ -275,28 +259,6 @@ def _apart(drafts: Iterable[Draft], notes: Notes) -> Iterator[Draft]:
         yield draft
 
 
-def _is_resumed(drafts: list[Draft]) -> bool:
-    """Whether the model is in the middle of a turn that does not begin with thinking: it cannot begin to think now."""
-    *before, last = drafts
-    resumed = bool(before) and last.role is Role.USER and type(last.parts[0]) is ToolResult
-    return resumed and type(before[-1].parts[0]) is not ThinkingPart
-
-
-def _ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
-    """Let the last turn be the user's, or an assistant's that the model goes on from."""
-    last = drafts[-1]
-    if last.role is Role.USER:
-        return drafts
-    final = last.parts[-1]
-    if not prefilled or type(final) is not Text:
-        notes.applies("turns.prefill", last.place)
-        return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
-    if final.text != final.text.rstrip():
-        notes.applies("turns.trimmed", last.place)
-        last.parts[-1] = Text(final.text.rstrip(), final.cache)
-    return drafts
-
-
 def _system(prompt: Prompt, family: Family, notes: Notes, *, with_schema: bool) -> Iterator[dict[str, Any]]:
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
@@ -317,44 +279,20 @@ def _tools(
     Raises:
         RequestError: The choice names a tool that is not there.
     """
-    first: dict[str, Tool] = {}
-    for tool in prompt.tools:
-        if first.setdefault(tool.name, tool) is not tool:
-            notes.applies("tools.duplicate_dropped", tool.place)
-    wanted = prompt.tool_choice
-    if wanted.mode is ToolChoiceMode.NAMED and wanted.name not in first:
-        message = f"tool_choice: no tool is named {wanted.name[:60]!r} (rule tools.choice_unknown)"
-        raise RequestError(message, code="unsupported_value", param="tool_choice")
-    called = {
-        part.name: Tool(part.name, schema={"type": "object"}, place=draft.place)
-        for draft in drafts
-        for part in draft.parts
-        if type(part) is ToolCallPart
-    }
-    if wanted.mode is ToolChoiceMode.NONE and not called:
+    require_choice(prompt.tool_choice, prompt.tools)
+    offered, stubs = distinct(prompt.tools, notes), called((draft.place, draft.parts) for draft in drafts)
+    if prompt.tool_choice.mode is ToolChoiceMode.NONE and not stubs:
         return []
-    if not first and called:
-        notes.applies("tools.stubbed", next(iter(called.values())).place)
+    if not offered and stubs:
+        notes.applies("tools.stubbed", stubs[0].place)
     written: list[dict[str, Any]] = []
-    for tool in (first or called).values():
+    for tool in offered or stubs:
         described = {"description": tool.description} if tool.description.strip() else {}
-        schema = {"json": _schema(tool.schema, tool.place, notes)}
+        schema = {"json": object_schema(tool.schema, tool.place, notes)}
         written.append({"toolSpec": {"name": names.wire(tool.name, tool.place), **described, "inputSchema": schema}})
         if tool.cache and "tools" in family.cached:
             written.append(cache_point(tool.cache))
     return written
-
-
-def _schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[str, Any]:
-    """The client's schema, an object at its root."""
-    if "$ref" in schema and (found := target(schema, schema)):
-        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
-    if any(keyword in schema for keyword in COMBINATORS):
-        notes.applies("schema.combinators", place)
-        schema = flat(schema)
-    if schema.get("type") != "object":
-        notes.applies("schema.root", place)
-    return {**schema, "type": "object"}
 
 
 def _tool_config(
@@ -400,3 +338,31 @@ def _bound(fields: Mapping[str, Any], notes: Notes) -> None:
             notes.applies("cache.limit")
             blocks[:] = [each for each in blocks if each is not block]
             too_many -= 1
+
+
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
+    tools = body.get("toolConfig", {}).get("tools", ())
+    found = BodyContent(messages=len(body["messages"]), tools=sum("toolSpec" in tool for tool in tools))
+    found.values += tools
+    found.system += (block["text"] for block in body.get("system", ()) if "text" in block)
+    for message in body["messages"]:
+        _collect(message["content"], found)
+    return found
+
+
+def _collect(blocks: Iterable[Mapping[str, Any]], found: BodyContent) -> None:
+    for block in blocks:
+        for kind, value in block.items():
+            match kind:
+                case "text":
+                    found.texts.append(value)
+                case "image":
+                    found.images += 1
+                case "document":
+                    found.documents += 1
+                case "toolResult":
+                    found.results += 1
+                    _collect(value["content"], found)
+                case _:
+                    found.values.append(value)

@@ -17,23 +17,23 @@ from attrs import define, evolve, field, setters
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
+from kiro_asgi.rendering.attachments import instead_of_address
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.aws import REGIONS, key_life, region_in
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
-from kiro_asgi.upstreams.bedrock.request import ConverseOptions, document
+from kiro_asgi.upstreams.bedrock.request import ConverseOptions, content_of, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
 from kiro_asgi.upstreams.bedrock.settings import NOWHERE, BedrockSettings
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.errors import refusal
 from kiro_asgi.upstreams.headers import JSON
 from kiro_asgi.upstreams.machine import Machine, Signer
 from kiro_asgi.upstreams.manifest import Configured
-from kiro_asgi.upstreams.rendering import instead_of_address
 from kiro_asgi.upstreams.settings import Setup
 from kiro_asgi.wire.json import dumps
 
@@ -171,25 +171,9 @@ class BedrockUpstream(DirectUpstream):
             return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, _SIGNATURES))
         return None
 
-    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read: all texts and tools as JSON, images and documents at a fixed price each."""
-        if "anthropic_version" in rendered.document:
-            return self.messages.estimate_tokens(rendered, estimator)
-        fields = rendered.document
-        blocks = [*_blocks(fields)]
-        media = {"image": IMAGE_TOKENS, "document": DOCUMENT_TOKENS}
-        price = sum(cost for block in blocks for kind, cost in media.items() if kind in block)
-        contents = [block for block in blocks if not block.keys() & {*media, "toolResult"}]
-        text = dumps([fields.get("system", []), fields.get("toolConfig", {}), contents]).decode()
-        return price + TURN_TOKENS * len(fields["messages"]) + estimator.estimate_tokens(text)
-
-    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``; for Converse also ``messages`` and ``tools``, for InvokeModel those of the Messages API."""
-        body = rendered.document
-        if "anthropic_version" in body:
-            return self.messages.statistics(rendered)
-        tools = body.get("toolConfig", {}).get("tools", ())
-        return {"bytes": len(rendered.request.body), "messages": len(body["messages"]), "tools": len(tools)}
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent:
+        """As of Converse, or for InvokeModel of the Messages API."""
+        return self.messages.content_of(document) if "anthropic_version" in document else content_of(document)
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the models of the account and region; `parse_models` reads the answer."""
@@ -211,14 +195,6 @@ class BedrockUpstream(DirectUpstream):
             return name
         name = name.lower()
         return f"{self.geography}.{name}" if self.geography and models.base_model(name) == name else name
-
-
-def _blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every block of Converse, those in the results of tools among them."""
-    for message in body["messages"]:
-        for block in message["content"]:
-            yield block
-            yield from block.get("toolResult", {}).get("content", ())
 
 
 def _unstreamed(body: Mapping[str, Any]) -> dict[str, Any]:

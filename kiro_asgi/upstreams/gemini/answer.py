@@ -33,11 +33,12 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
-from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, essence, require_media_type
+from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner

@@ -10,7 +10,7 @@ Source: https://ai.google.dev/api/caching#Content and https://ai.google.dev/gemi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,24 +19,11 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
-from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.rendering import (
-    WireNames,
-    document_text,
-    image_type,
-    instead_of_address,
-    is_base64,
-    plain_base64,
-)
-from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
-
-IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
-
-DOCUMENTS: Final = (
-    *("application/pdf", "application/json", "application/xml", "application/rtf"),
-    *("text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf"),
-)
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.parts import Block, PartWriter
+from kiro_asgi.rendering.strict_turns import Draft, strict_turns
+from kiro_asgi.rendering.turns import GO_ON
 
 _READABLE: Final = re.compile(
     r"https://generativelanguage\.googleapis\.com/[\w./-]+|https://(?:www\.youtube\.com/watch\?|youtu\.be/)\S+"
@@ -49,67 +36,19 @@ def is_readable(url: str) -> bool:
     return bool(_READABLE.fullmatch(url))
 
 
-@frozen
-class FileParts:
-    """Writes the attachments of one request.
+_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
-    Raises:
-        RequestError: An address that the service cannot read (what `fetch.allow` names is fetched before), data
-            that is not base64, or an unknown format.
-    """
+_DOCUMENTS: Final = (
+    *("application/pdf", "application/json", "application/xml", "application/rtf"),
+    *("text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf"),
+)
 
-    _notes: Notes
-
-    def image(self, part: Image) -> dict[str, Any]:
-        """A part with an image."""
-        if part.url:
-            return self._by_address("images.address", part)
-        kind = essence(part.media_type).replace("image/jpg", "image/jpeg")
-        found = image_type(part.data) or kind
-        if found not in IMAGES:
-            raise refusal(
-                "images.format", f"image format {found[:40]!r}; the service takes {', '.join(IMAGES)}", part.place
-            )
-        return self._by_value(found, part)
-
-    def document(self, part: Document) -> Iterator[dict[str, Any]]:
-        """Parts with a document, its title before it; one of plain text is text."""
-        if part.text and not part.data:
-            self._notes.applies("documents.inlined", part.place)
-            yield {"text": document_text(part)}
-            return
-        if part.title:
-            self._notes.applies("documents.titled", part.place)
-            yield {"text": f"{part.title}:"}
-        yield self._file(part)
-
-    def _file(self, part: Document) -> dict[str, Any]:
-        if part.url:
-            return self._by_address("documents.address", part)
-        kind = essence(part.media_type)
-        if kind not in DOCUMENTS:
-            what = f"document format {kind[:40]!r}; the service takes {', '.join(DOCUMENTS)}"
-            raise refusal("documents.format", what, part.place)
-        return self._by_value(kind, part)
-
-    def _by_value(self, kind: str, part: Image | Document) -> dict[str, Any]:
-        data = part.data
-        if not is_base64(data):
-            data = plain_base64(data)
-            if not data:
-                raise refusal("attachments.base64", "data that is not base64", part.place)
-            self._notes.applies("attachments.base64", part.place)
-        return {"inlineData": {"mimeType": kind, "data": data}}
-
-    def _by_address(self, rule: str, part: Image | Document) -> dict[str, Any]:
-        if not is_readable(part.url):
-            what = f"an address other than of a file that was uploaded to the service; {instead_of_address(part.url)}"
-            raise refusal(rule, what, part.place)
-        kind = essence(part.media_type)
-        return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": part.url}}
+IMAGES: Final = Accepted(
+    MappingProxyType({**dict(zip(_IMAGES, _IMAGES, strict=True)), "image/jpg": "image/jpeg"}), reads=is_readable
+)
+DOCUMENTS: Final = Accepted(MappingProxyType(dict(zip(_DOCUMENTS, _DOCUMENTS, strict=True))), reads=is_readable)
 
 
-Part = dict[str, Any]
 Content = dict[str, Any]
 
 MINTED: Final = "gemini_call_"
@@ -118,7 +57,6 @@ MINTED: Final = "gemini_call_"
 SKIP: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that has none, as the service did not make it."""
 
-GO_ON: Final = "Continue."
 ATTACHED: Final = "Attached to the result of {}:"
 
 MAX_CALL_ID: Final = 1_000
@@ -127,15 +65,18 @@ _SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 @define
-class _ContentDraft:
+class ContentDraft:
     """One content while it is written."""
 
     place: str
-    parts: list[Part] = field(factory=list)
-    lifted: list[Part] = field(factory=list)
+    parts: list[Block] = field(factory=list)
+    lifted: list[Block] = field(factory=list)
     """Attachments of results, moved out of them; all of it stands behind all of them."""
 
-    text: Part | None = None
+    behind: int = 0
+    """How many of the parts stand before the end of the last result."""
+
+    text: Block | None = None
     """The latest text that a signature may belong to."""
 
     signature: str = ""
@@ -145,25 +86,18 @@ class _ContentDraft:
     """Whether the service itself made this content, as its signature shows."""
 
 
-@define
-class Contents:
-    """Writes the contents of one request.
-
-    Raises:
-        RequestError: An image or a document that the service does not take.
-    """
+@frozen
+class ContentWriter(PartWriter[ContentDraft]):
+    """Writes the contents of one request."""
 
     notes: Notes
     names: WireNames
+    attachments: Attachments
     replay_thinking: bool = True
-    _attachments: FileParts = field(init=False)
-    _called: dict[str, Part] = field(init=False, factory=dict)
+    _called: dict[str, Block] = field(init=False, factory=dict)
     """Call id to the members that call and result share: the name, and the id, where the service has given one."""
 
-    def __attrs_post_init__(self) -> None:
-        self._attachments = FileParts(self.notes)
-
-    def write(self, prompt: Prompt) -> list[Content]:
+    def contents(self, prompt: Prompt) -> list[Content]:
         """The contents for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         drafts = strict_turns(prompt.turns, ids, self.notes)
@@ -178,15 +112,12 @@ class Contents:
         places = [draft.place for draft in drafts]
         return [*self._first(contents, places), *contents, *self._last(contents, places)]
 
-    def _parts(self, draft: Draft) -> list[Part]:
-        content = _ContentDraft(draft.place)
-        behind = 0
-        for part in draft.parts:
-            _WRITERS[type(part)](self, part, content)
-            behind = len(content.parts) if type(part) is ToolResult else behind
+    def _parts(self, draft: Draft) -> list[Block]:
+        content = ContentDraft(draft.place)
+        self.write(draft.parts, content)
         if content.signature:
             self.notes.applies("thinking.stray_dropped", draft.place)
-        content.parts[behind:behind] = content.lifted
+        content.parts[content.behind : content.behind] = content.lifted
         return content.parts
 
     def _first(self, contents: list[Content], places: list[str]) -> Iterator[Content]:
@@ -203,35 +134,46 @@ class Contents:
             self.notes.applies("turns.prefill", places[-1])
             yield {"role": "user", "parts": [{"text": GO_ON}]}
 
-    def _text(self, part: Text, content: _ContentDraft) -> None:
+    def text(self, part: Text, into: ContentDraft) -> None:
+        """A text; the service refuses an empty one."""
         if part.text:
-            content.text = {"text": part.text}
-            content.parts.append(content.text)
+            into.text = {"text": part.text}
+            into.parts.append(into.text)
 
-    def _image(self, part: Image, content: _ContentDraft) -> None:
-        content.parts.append(self._attachments.image(part))
+    def image(self, part: Image, into: ContentDraft) -> None:
+        """An image."""
+        into.parts.append(_file(self.attachments.image(part)))
 
-    def _document(self, part: Document, content: _ContentDraft) -> None:
-        content.parts += self._attachments.document(part)
+    def document(self, part: Document, into: ContentDraft) -> None:
+        """A document, its title before it; one of plain text is text."""
+        if not (part.data or part.url):
+            self.notes.applies("documents.inlined", part.place)
+            into.parts.append({"text": document_text(part)})
+            return
+        if part.title:
+            self.notes.applies("documents.titled", part.place)
+            into.parts.append({"text": f"{part.title}:"})
+        into.parts.append(_file(self.attachments.document(part)))
 
-    def _thinking(self, part: ThinkingPart, content: _ContentDraft) -> None:
+    def thinking(self, part: ThinkingPart, into: ContentDraft) -> None:
+        """Thinking, or a signature alone, which is of the text before it or of the next call."""
         mark = read_mark(part.signature)
         rule = self._unfit(part)
         if rule:
-            self.notes.applies(rule, content.place)
+            self.notes.applies(rule, into.place)
             return
-        content.own = True
+        into.own = True
         if mark.part == THOUGHT:
-            content.parts.append({"text": part.text, "thought": True, "thoughtSignature": mark.signature})
+            into.parts.append({"text": part.text, "thought": True, "thoughtSignature": mark.signature})
             return
         if part.text:
-            self.notes.applies("thinking.unsigned_dropped", content.place)
+            self.notes.applies("thinking.unsigned_dropped", into.place)
         if mark.part == TEXT:
-            self._sign_text(mark.signature, content)
+            self._sign_text(mark.signature, into)
             return
-        if content.signature:
-            self.notes.applies("thinking.stray_dropped", content.place)
-        content.signature = mark.signature
+        if into.signature:
+            self.notes.applies("thinking.stray_dropped", into.place)
+        into.signature = mark.signature
 
     def _unfit(self, part: ThinkingPart) -> str:
         """The rule by which earlier thinking is not handed back; empty if it is."""
@@ -242,58 +184,56 @@ class Contents:
             return "thinking.unsigned_dropped"
         return "" if mark.part in (CALL, TEXT, THOUGHT) and _SIGNATURE.fullmatch(mark.signature) else _MALFORMED
 
-    def _sign_text(self, signature: str, content: _ContentDraft) -> None:
+    def _sign_text(self, signature: str, into: ContentDraft) -> None:
         """Put *signature* on the text before it; where that is missing, or signed, on an empty text."""
-        if content.text is None:
-            content.text = {"text": ""}
-            content.parts.append(content.text)
-        content.text["thoughtSignature"] = signature
-        content.text = None
+        if into.text is None:
+            into.text = {"text": ""}
+            into.parts.append(into.text)
+        into.text["thoughtSignature"] = signature
+        into.text = None
 
-    def _call(self, part: ToolCallPart, content: _ContentDraft) -> None:
-        shared = {"name": self.names.wire(part.name, content.place)}
-        if content.own and not part.call_id.startswith(MINTED):
+    def call(self, part: ToolCallPart, into: ContentDraft) -> None:
+        """A call, with its signature."""
+        shared = {"name": self.names.wire(part.name, into.place)}
+        if into.own and not part.call_id.startswith(MINTED):
             shared["id"] = part.call_id
         self._called[part.call_id] = shared
         arguments: Any = part.input
         if not isinstance(arguments, Mapping):
-            self.notes.applies("calls.input_wrapped", content.place)
+            self.notes.applies("calls.input_wrapped", into.place)
             arguments = {"input": arguments}
-        call: Part = {"functionCall": {**shared, "args": dict(arguments)}}
-        if content.signature:
-            call["thoughtSignature"], content.signature = content.signature, ""
-        content.parts.append(call)
+        call: Block = {"functionCall": {**shared, "args": dict(arguments)}}
+        if into.signature:
+            call["thoughtSignature"], into.signature = into.signature, ""
+        into.parts.append(call)
 
-    def _result(self, part: ToolResult, content: _ContentDraft) -> None:
+    def result(self, part: ToolResult, into: ContentDraft) -> None:
+        """A result, which is a text; what else it holds stands behind all results."""
         shared = self._called[part.call_id]
         texts: list[str] = []
-        lifted: list[Part] = []
+        lifted: list[Block] = []
         for inner in part.parts:
-            written = _ContentDraft(content.place)
-            _WRITERS[type(inner)](self, inner, written)
-            if all("text" in each for each in written.parts):
-                texts += (each["text"] for each in written.parts)
+            held = ContentDraft(into.place)
+            self.write((inner,), held)
+            if all("text" in each for each in held.parts):
+                texts += (each["text"] for each in held.parts)
             else:
                 self.notes.applies("results.attachment_lifted", getattr(inner, "place", ""))
-                lifted += written.parts
+                lifted += held.parts
         if lifted:
-            content.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
+            into.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
         response = {"error" if part.is_error else "result": "\n".join(texts)}
-        content.parts.append({"functionResponse": {**shared, "response": response}})
+        into.parts.append({"functionResponse": {**shared, "response": response}})
+        into.behind = len(into.parts)
+
+
+def _file(found: Attached) -> Block:
+    if found.url:
+        return {"fileData": {**({"mimeType": found.format} if found.format else {}), "fileUri": found.url}}
+    return {"inlineData": {"mimeType": found.format, "data": found.data}}
 
 
 _MALFORMED: Final = "thinking.malformed_dropped"
-
-_WRITERS: Final[Mapping[type, Callable[[Contents, Any, _ContentDraft], None]]] = MappingProxyType(
-    {
-        Text: Contents._text,
-        Image: Contents._image,
-        Document: Contents._document,
-        ThinkingPart: Contents._thinking,
-        ToolCallPart: Contents._call,
-        ToolResult: Contents._result,
-    }
-)
 
 
 def skip_missing_signatures(contents: list[Content], notes: Notes) -> None:

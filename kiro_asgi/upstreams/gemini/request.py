@@ -14,7 +14,7 @@ https://ai.google.dev/gemini-api/docs/tool-combination
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,16 +22,18 @@ from attrs import frozen
 
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.rendering.attachments import Attachments
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.options import Bound, bounded, ignored
+from kiro_asgi.rendering.schemas import schema_instructions
+from kiro_asgi.rendering.tools import distinct, require_choice
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.gemini.content import Contents, skip_missing_signatures
+from kiro_asgi.upstreams.gemini.content import DOCUMENTS, IMAGES, ContentWriter, skip_missing_signatures
 from kiro_asgi.upstreams.gemini.models import GeminiFamily, listed_family
 from kiro_asgi.upstreams.gemini.schema import Copies, answer_schema, json_schema, parameters
 from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
-from kiro_asgi.upstreams.rendering import WireNames, schema_instructions
-from kiro_asgi.wire.json import dumps
 
 DYNAMIC: Final = -1
 """The budget that leaves it to the model how much to think."""
@@ -94,19 +96,23 @@ def _budget(thinking: Thinking, family: GeminiFamily, notes: Notes) -> int:
 MAX_STOPS: Final = 5
 """Stop sequences of one request."""
 
-BOUNDS: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
+_OUT: Final = "sampling.bounds"
+
+BOUNDS: Final[Mapping[str, Bound]] = MappingProxyType(
     {
-        "temperature": ("temperature", 0.0, 2.0),
-        "top_p": ("topP", 0.0, 1.0),
-        "top_k": ("topK", 1, 64),
+        "temperature": Bound("temperature", 0.0, 2.0, _OUT),
+        "top_p": Bound("topP", 0.0, 1.0, _OUT),
+        "top_k": Bound("topK", 1, 64, _OUT),
     }
 )
-"""Field of `Sampling` to the service's name for it, and its bounds."""
 
-PENALTIES: Final[Mapping[str, tuple[str, float, float]]] = MappingProxyType(
-    {"presence_penalty": ("presencePenalty", -2.0, 1.99), "frequency_penalty": ("frequencyPenalty", -2.0, 1.99)}
+PENALTIES: Final[Mapping[str, Bound]] = MappingProxyType(
+    {
+        "presence_penalty": Bound("presencePenalty", -2.0, 1.99, _OUT),
+        "frequency_penalty": Bound("frequencyPenalty", -2.0, 1.99, _OUT),
+    }
 )
-"""The same for fields that only some models take; 2 itself is refused."""
+"""Bounds of what only some models take; 2 itself is refused."""
 
 MAX_SEED: Final = 0x7FFF_FFFF
 
@@ -121,12 +127,11 @@ def _generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, n
         notes: Gets the rules that applied.
     """
     sampling = prompt.sampling
-    config: dict[str, Any] = _bounded(sampling, BOUNDS, notes)
+    config = bounded(sampling, BOUNDS, notes)
     if family.penalties:
-        config |= _bounded(sampling, PENALTIES, notes)
+        config |= bounded(sampling, PENALTIES, notes)
     else:
-        for name in sampling.given(PENALTIES):
-            notes.applies("sampling.penalties", name)
+        ignored(sampling, PENALTIES, "sampling.penalties", notes)
     if sampling.seed is not None:
         config["seed"] = sampling.seed & MAX_SEED
         if config["seed"] != sampling.seed:
@@ -138,18 +143,6 @@ def _generation_config(prompt: Prompt, model: ModelCard, family: GeminiFamily, n
         config["maxOutputTokens"] = _max_tokens(sampling.max_tokens, thinking, model, family, notes)
     if thinking:
         config["thinkingConfig"] = thinking
-    return config
-
-
-def _bounded(sampling: Sampling, bounds: Mapping[str, tuple[str, float, float]], notes: Notes) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for name, (wire, least, most) in bounds.items():
-        value = getattr(sampling, name)
-        if value is None:
-            continue
-        config[wire] = min(max(value, least), most)
-        if config[wire] != value:
-            notes.applies("sampling.bounds", name)
     return config
 
 
@@ -196,10 +189,10 @@ def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copie
     Raises:
         RequestError: The choice names a tool that is not there.
     """
-    tools = _first_of_each(prompt.tools, notes)
+    tools = distinct(prompt.tools, notes)
     functions = [tool for tool in tools if tool.hosted != WEB_SEARCH]
     searches = [tool for tool in tools if tool.hosted == WEB_SEARCH]
-    _require_choice(prompt.tool_choice, tools)
+    require_choice(prompt.tool_choice, tools)
     if functions and _names_one(prompt.tool_choice, searches):
         notes.applies("tools.search_alone", functions[0].place, len(functions))
         functions = []
@@ -220,22 +213,9 @@ def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copie
     return {"tools": [{"googleSearch": {}}]}
 
 
-def _first_of_each(tools: tuple[Tool, ...], notes: Notes) -> list[Tool]:
-    first: dict[str, Tool] = {}
-    for tool in tools:
-        if first.setdefault(tool.name, tool) is not tool:
-            notes.applies("tools.duplicate_dropped", tool.place)
-    return [*first.values()]
-
-
 def _names_one(choice: ToolChoice, tools: list[Tool]) -> bool:
     """Whether one of *tools* has to be called, and no other."""
     return choice.mode is ToolChoiceMode.NAMED and any(tool.name == choice.name for tool in tools)
-
-
-def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
-    if choice.mode is ToolChoiceMode.NAMED and not _names_one(choice, tools):
-        raise refusal("tools.choice_unknown", f"no tool is named {choice.name[:60]!r}", "tool_choice")
 
 
 def _declaration(tool: Tool, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
@@ -301,7 +281,9 @@ def document(
         notes.applies("adapted.json_schema")
     names, copies = _tool_names(notes), Copies()
     tools = _written_tools(prompt, names, notes, copies)
-    contents = Contents(notes, names, replay_thinking and not without_signatures).write(prompt)
+    attachments = Attachments(notes, IMAGES, DOCUMENTS)
+    writer = ContentWriter(notes, names, attachments, replay_thinking and not without_signatures)
+    contents = writer.contents(prompt)
     if family.signs_calls or without_signatures:
         skip_missing_signatures(contents, notes)
     in_prompt = prompt.schema is not None and bool(tools) and not family.schema_with_tools
@@ -334,42 +316,27 @@ def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -
     return {"responseMimeType": "application/json", **({name: schema} if schema else {})}
 
 
-Body = Mapping[str, Any]
-
-
-def estimate_tokens(body: Body, estimator: Estimator) -> float:
-    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
-    texts: list[str] = []
-    values: list[Any] = [*body.get("tools", ())]
-    config = body.get("generationConfig", {})
-    values += [config[name] for name in ("responseSchema", "responseJsonSchema") if name in config]
-    tokens = float(TURN_TOKENS * len(body.get("contents", ())))
-    for part in _parts(body):
-        if "text" in part:
-            texts.append(part["text"])
-        elif attached := part.get("inlineData") or part.get("fileData"):
-            tokens += IMAGE_TOKENS if attached.get("mimeType", "image/").startswith("image/") else DOCUMENT_TOKENS
-        else:
-            values.append(part.get("functionCall") or part.get("functionResponse"))
-    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
-
-
-def statistics(body: Body, size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
-    parts = [*_parts(body)]
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
     declared = (tool.get("functionDeclarations", (tool,)) for tool in body.get("tools", ()))
-    media = [attached.get("mimeType", "") for part in parts if (attached := part.get("inlineData"))]
-    return {
-        "bytes": size,
-        "messages": len(body.get("contents", ())),
-        "tools": sum(map(len, declared)),
-        "tool_results": sum("functionResponse" in part for part in parts),
-        "images": sum(kind.startswith("image/") for kind in media),
-        "system": sum(len(part["text"]) for part in body.get("systemInstruction", {}).get("parts", ())),
-    }
+    found = BodyContent(messages=len(body.get("contents", ())), tools=sum(map(len, declared)))
+    config = body.get("generationConfig", {})
+    found.values += body.get("tools", ())
+    found.values += (config[name] for name in ("responseSchema", "responseJsonSchema") if name in config)
+    found.system += (part["text"] for part in body.get("systemInstruction", {}).get("parts", ()))
+    for content in body.get("contents", ()):
+        for part in content["parts"]:
+            _collect(part, found)
+    return found
 
 
-def _parts(body: Body) -> Iterator[Mapping[str, Any]]:
-    """Every part, those of the system text first."""
-    for content in (body.get("systemInstruction", {}), *body.get("contents", ())):
-        yield from content.get("parts", ())
+def _collect(part: Mapping[str, Any], found: BodyContent) -> None:
+    if "text" in part:
+        found.texts.append(part["text"])
+    elif attached := part.get("inlineData") or part.get("fileData"):
+        is_image = attached.get("mimeType", "image/").startswith("image/")
+        found.images += is_image
+        found.documents += not is_image
+    else:
+        found.results += "functionResponse" in part
+        found.values.append(part.get("functionCall") or part.get("functionResponse"))

@@ -16,8 +16,8 @@ from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
+from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
@@ -32,7 +32,7 @@ from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
 from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
-from kiro_asgi.upstreams.gemini.request import MAX_STOPS, document, estimate_tokens, statistics
+from kiro_asgi.upstreams.gemini.request import MAX_STOPS, content_of, document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
@@ -192,13 +192,9 @@ class GeminiUpstream(DirectUpstream):
             return None
         return evolve(self, without_signatures=True)
 
-    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read; see `kiro_asgi.upstreams.gemini.request`."""
-        return estimate_tokens(rendered.document, estimator)
-
-    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
-        return statistics(rendered.document, len(rendered.request.body))
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent:
+        """As of `kiro_asgi.upstreams.gemini.request`."""
+        return content_of(document)
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models; `parse_models` reads the answer."""

@@ -46,9 +46,9 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.prompt import essence
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.errors import clean, declined
-from kiro_asgi.upstreams.headers import essence
 from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue

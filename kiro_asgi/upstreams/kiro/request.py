@@ -36,16 +36,16 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
 )
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.refusal import too_long
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.errors import too_long
 from kiro_asgi.upstreams.kiro.rules import turns
 from kiro_asgi.upstreams.kiro.rules.drafts import AttachmentWriter, Drafting, MessageDraft, require_images
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
 MAX_BUDGET: Final = 24_576

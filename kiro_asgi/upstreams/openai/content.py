@@ -10,78 +10,48 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
-from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.headers import essence
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, every
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.parts import Block, PartWriter
+from kiro_asgi.rendering.strict_turns import strict_turns
+from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
-from kiro_asgi.upstreams.rendering import WireNames, document_text, image_type, instead_of_address, plain_base64
-from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
 from kiro_asgi.wire.json import dumps
 
-FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
+_FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """Of images, as OpenAI knows them."""
 
+IMAGES: Final = Accepted(
+    MappingProxyType({**dict(zip(_FORMATS, _FORMATS, strict=True)), "image/jpg": "image/jpeg"}), reads=every
+)
+ANY_IMAGES: Final = Accepted(None, reads=every)
+"""Of other servers, which may know any format."""
 
-def _is_known(part: Image) -> bool:
-    """Whether OpenAI can read an image, by its declared type or by its bytes."""
-    kind = essence(part.media_type or FORMATS[0]).replace("image/jpg", "image/jpeg")
-    return kind in FORMATS or bool(image_type(part.data))
+DOCUMENTS: Final = Accepted(None)
 
 
-@frozen
-class AttachmentParts:
-    """Writes the attachments of one request."""
+def attachments(model: ModelCard, notes: Notes, *, custom: bool) -> Attachments:
+    """Those of one request; *custom*: whether the server is another than OpenAI's."""
+    return Attachments(notes, ANY_IMAGES if custom else IMAGES, DOCUMENTS, blind="" if model.images else model.id)
 
-    notes: Notes
-    images: bool
-    """Whether the model takes any."""
 
-    custom: bool = False
-    """Whether the server is another than OpenAI's, and may know any format."""
+def data_url(found: Attached) -> str:
+    """An attachment in the form of an address."""
+    return found.url or f"data:{found.format};base64,{found.data}"
 
-    def image(self, part: Image) -> dict[str, Any]:
-        """An image, by value or by address: the service fetches it.
 
-        Raises:
-            RequestError: The model takes none, or it is not base64, or in a format that OpenAI does not know.
-        """
-        if not self.images:
-            raise refusal("images.model", "this model takes no images", part.place)
-        if not (part.url or self.custom or _is_known(part)):
-            what = f"image format {part.media_type[:40]!r}; the service takes {', '.join(FORMATS)}"
-            raise refusal("images.format", what, part.place)
-        url = part.url or self._data_url(image_type(part.data) or part.media_type or FORMATS[0], part)
-        return {"type": "image_url", "image_url": {"url": url}}
-
-    def document(self, part: Document) -> dict[str, Any]:
-        """A document: one of plain text as text, any other as a file.
-
-        Raises:
-            RequestError: It is only known by its address, or it is not base64.
-        """
-        if part.url:
-            what = f"a document by address; {instead_of_address(part.url)}"
-            raise refusal("documents.address", what, part.place)
-        if not part.data:
-            self.notes.applies("documents.inlined", part.place)
-            return {"type": "text", "text": document_text(part)}
-        data = self._data_url(part.media_type, part)
-        return {"type": "file", "file": {"filename": part.title or "document", "file_data": data}}
-
-    def _data_url(self, media_type: str, part: Image | Document) -> str:
-        plain = plain_base64(part.data)
-        if not plain:
-            raise refusal("attachments.base64", "data that is not base64", part.place)
-        if plain != part.data:
-            self.notes.applies("attachments.base64", part.place)
-        return f"data:{media_type};base64,{plain}"
+def filename(part: Document) -> str:
+    """The name of a file, which the service wants."""
+    return part.title or "document"
 
 
 MAX_CALL_ID: Final = 40
@@ -130,13 +100,38 @@ def wants_short_ids(call_ids: str, host: str, model: str) -> bool:
     return by_host or model.rpartition("/")[2].lower().startswith(_SHORT_MODELS)
 
 
-@frozen
-class Messages:
+@define
+class MessageDraft:
+    """The parts of a turn, sorted by the members of messages that they belong to."""
+
+    place: str
+    texts: list[str] = field(factory=list)
+    """Of an answer."""
+
+    refusals: list[str] = field(factory=list)
+    thinking: list[str] = field(factory=list)
+    details: ReasoningDetails = field(factory=ReasoningDetails)
+    calls: list[Block] = field(factory=list)
+    signature: str = ""
+    """Of the next call."""
+
+    results: list[Block] = field(factory=list)
+    """Messages."""
+
+    lifted: list[Block] = field(factory=list)
+    """Attachments of results."""
+
+    content: list[Block] = field(factory=list)
+    """The user's own."""
+
+
+@frozen(kw_only=True)
+class MessageWriter(PartWriter[MessageDraft]):
     """Writes the messages of one request."""
 
     notes: Notes
     names: WireNames
-    attachments: AttachmentParts
+    attachments: Attachments
     service: str
     """As of `kiro_asgi.upstreams.openai.request.ChatRenderOptions`."""
 
@@ -152,12 +147,8 @@ class Messages:
     short_ids: bool = False
     """Ids of calls are nine letters and digits."""
 
-    def write(self, prompt: Prompt) -> list[dict[str, Any]]:
-        """The messages for *prompt*.
-
-        Raises:
-            RequestError: A part cannot be sent in this API.
-        """
+    def messages(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """The messages for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         if self.short_ids:
             ids = WireNames(_SHORT_ID, SHORT_CALL_ID, "calls.id_changed", self.notes, joint="0")
@@ -165,117 +156,90 @@ class Messages:
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
         drafts = strict_turns(prompt.turns, ids, self.notes)
         for draft in drafts:
-            messages += self._assistant(draft) if draft.role is Role.ASSISTANT else self._user(draft)
+            sorted_parts = MessageDraft(draft.place)
+            self.write(draft.parts, sorted_parts)
+            messages += _answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts)
         if not drafts:
             self.notes.applies("turns.empty")
             messages.append({"role": "user", "content": ""})
         return messages
 
-    def _assistant(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        calls = [*self._calls(draft)]
-        texts = [part for part in draft.parts if isinstance(part, Text)]
-        refusal = "\n".join(part.text for part in texts if self.refusals and part.is_refusal)
-        text = "\n".join(part.text for part in texts if not (self.refusals and part.is_refusal))
-        message: dict[str, Any] = {"role": "assistant", "content": text if text or not (calls or refusal) else None}
-        if refusal:
-            message["refusal"] = refusal
-        thinking, details = [*self._thinking(draft)], self._details(draft)
-        if details:
-            message["reasoning_details"] = details
-        if thinking:
-            message["reasoning_content"] = "\n".join(thinking)
-        if calls:
-            message["tool_calls"] = calls
-        yield message
+    def text(self, part: Text, into: MessageDraft) -> None:
+        """A text."""
+        into.content.append({"type": "text", "text": part.text})
+        (into.refusals if self.refusals and part.is_refusal else into.texts).append(part.text)
 
-    def _calls(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        """The calls, each with the signature that stands before it."""
-        signature = ""
-        for part in draft.parts:
-            if isinstance(part, ThinkingPart):
-                signature = self._of_call(part) or signature
-            elif isinstance(part, ToolCallPart):
-                call = self._call(part, draft.place)
-                yield {**call, "extra_content": {"google": {"thought_signature": signature}}} if signature else call
-                signature = ""
+    def image(self, part: Image, into: MessageDraft) -> None:
+        """An image, by value or by address: the service fetches it."""
+        into.content.append({"type": "image_url", "image_url": {"url": data_url(self.attachments.image(part))}})
 
-    def _of_call(self, part: ThinkingPart) -> str:
-        """The signature of a call in *part*; empty where it holds none, or the service wants none."""
+    def document(self, part: Document, into: MessageDraft) -> None:
+        """A document: one of plain text as text, any other as a file."""
+        if part.data or part.url:
+            url = data_url(self.attachments.document(part))
+            into.content.append({"type": "file", "file": {"filename": filename(part), "file_data": url}})
+        else:
+            self.notes.applies("documents.inlined", part.place)
+            into.content.append({"type": "text", "text": document_text(part)})
+
+    def thinking(self, part: ThinkingPart, into: MessageDraft) -> None:
+        """Thinking: the signature of a call, the service's own entries, or a text."""
         mark = read_mark(part.signature)
-        return mark.signature if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL) else ""
+        if self.sign_calls and (mark.owner, mark.part) == (GEMINI, CALL):
+            into.signature = mark.signature
+        elif details := [*read_details(part.signature, self.service)]:
+            for detail in details:
+                into.details.take(detail)
+        elif self.replay_thinking and part.text and not part.signature:
+            into.thinking.append(part.text)
+        else:
+            self.notes.applies("thinking.dropped", into.place)
 
-    def _details(self, draft: Draft) -> list[dict[str, Any]]:
-        """The service's own entries about its thinking, as they came."""
-        found = ReasoningDetails()
-        for part in draft.parts:
-            for detail in read_details(part.signature, self.service) if isinstance(part, ThinkingPart) else ():
-                found.take(detail)
-        return found.joined()
+    def call(self, part: ToolCallPart, into: MessageDraft) -> None:
+        """A call, with the signature that stands before it."""
+        name, arguments = self.names.wire(part.name, into.place), dumps(dict(part.input)).decode()
+        call: Block = {"id": part.call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        if into.signature:
+            call["extra_content"] = {"google": {"thought_signature": into.signature}}
+            into.signature = ""
+        into.calls.append(call)
 
-    def _thinking(self, draft: Draft) -> Iterator[str]:
-        for part in draft.parts:
-            if not isinstance(part, ThinkingPart) or self._of_call(part) or read_details(part.signature, self.service):
+    def result(self, part: ToolResult, into: MessageDraft) -> None:
+        """A result as text; whatever else it holds stands behind all results."""
+        held = MessageDraft(into.place)
+        self.write(part.parts, held)
+        lines: list[str] = []
+        for block in held.content:
+            if block["type"] == "text":
+                lines.append(block["text"])
                 continue
-            if self.replay_thinking and part.text and not part.signature:
-                yield part.text
-            else:
-                self.notes.applies("thinking.dropped", draft.place)
-
-    def _call(self, part: ToolCallPart, place: str) -> dict[str, Any]:
-        function = {"name": self.names.wire(part.name, place), "arguments": dumps(dict(part.input)).decode()}
-        return {"id": part.call_id, "type": "function", "function": function}
-
-    def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        """Results of tools, then their attachments, then the user's own parts."""
-        content: list[dict[str, Any]] = []
-        for part in draft.parts:
-            if isinstance(part, ToolResult):
-                output = self._result(part, content, draft.place)
-                yield {"role": "tool", "tool_call_id": part.call_id, "content": output}
-        content += [
-            text_or_attachment(part, self.attachments) for part in draft.parts if not isinstance(part, ToolResult)
-        ]
-        if content:
-            yield {"role": "user", "content": _content(content)}
-
-    def _result(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> str:
-        """A result as text; other parts go to *lifted*."""
-        lines = [*self._lines(result, lifted, place)]
-        if result.is_error:
-            self.notes.applies("results.error_told", place)
+            self.notes.applies("results.attachment_lifted", into.place)
+            lines.append(LIFTED)
+            into.lifted += ({"type": "text", "text": LIFTED_FROM.format(part.call_id)}, block)
+        if part.is_error:
+            self.notes.applies("results.error_told", into.place)
             lines.insert(0, FAILED)
-        return "\n".join(lines)
-
-    def _lines(self, result: ToolResult, lifted: list[dict[str, Any]], place: str) -> Iterator[str]:
-        for part in result.parts:
-            written = text_or_attachment(part, self.attachments)
-            if written["type"] == "text":
-                yield written["text"]
-                continue
-            self.notes.applies("results.attachment_lifted", place)
-            lifted += [{"type": "text", "text": LIFTED_FROM.format(result.call_id)}, written]
-            yield LIFTED
+        into.results.append({"role": "tool", "tool_call_id": part.call_id, "content": "\n".join(lines)})
 
 
-def text_or_attachment(part: Part, attachments: AttachmentParts) -> dict[str, Any]:
-    """A part of a user's message, or of a tool's result.
-
-    Raises:
-        RequestError: It is an attachment that the service cannot be sent.
-    """
-    match part:
-        case Text(text):
-            return {"type": "text", "text": text}
-        case Image():
-            return attachments.image(part)
-        case Document():
-            return attachments.document(part)
-    raise AssertionError(f"not a part of a user's message: {type(part).__name__}")
+def _answer(draft: MessageDraft) -> Iterator[dict[str, Any]]:
+    """The assistant's message."""
+    text, refusal, details = "\n".join(draft.texts), "\n".join(draft.refusals), draft.details.joined()
+    members = {
+        "refusal": refusal,
+        "reasoning_details": details,
+        "reasoning_content": "\n".join(draft.thinking),
+        "tool_calls": draft.calls,
+    }
+    content = text if text or not (draft.calls or refusal) else None
+    yield {"role": "assistant", "content": content, **{name: value for name, value in members.items() if value}}
 
 
-def _content(parts: Iterable[dict[str, Any]]) -> Any:
-    """One text where there is nothing else, as not every server takes a list."""
-    parts = [*parts]
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+def _question(draft: MessageDraft) -> Iterator[dict[str, Any]]:
+    """Results of tools, then their attachments, then the user's own parts: one text where there is nothing else."""
+    yield from draft.results
+    content = [*draft.lifted, *draft.content]
+    if content and all(part["type"] == "text" for part in content):  # not every server takes a list
+        yield {"role": "user", "content": "\n".join(part["text"] for part in content)}
+    elif content:
+        yield {"role": "user", "content": content}

@@ -9,24 +9,23 @@ Sources: https://platform.openai.com/docs/api-reference/chat/create, https://pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoiceMode
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
 from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DETAILED, RENAMED, REPLAYED
-from kiro_asgi.upstreams.openai.content import AttachmentParts, Messages
+from kiro_asgi.upstreams.openai.content import MessageWriter, attachments
 from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of, longest_answer, refuses_sampling
-from kiro_asgi.upstreams.rendering import WireNames
-from kiro_asgi.wire.json import dumps
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -193,8 +192,10 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     Raises:
         RequestError: The choice demands a tool that is not offered.
     """
-    tools = [*_offered(prompt.tools, notes)]
-    _require_choice(prompt.tool_choice, tools)
+    tools = distinct(prompt.tools, notes)  # hosted ones like all others, since the service runs none of them
+    require_choice(prompt.tool_choice, tools)
+    if prompt.tool_choice.mode is ToolChoiceMode.REQUIRED and not tools:
+        raise unknown_choice("no tool is offered")
     if not tools:
         return {}
     fields: dict[str, Any] = {"tools": [_tool(tool, names, notes) for tool in tools]}
@@ -206,26 +207,6 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     if not choice.parallel:
         fields["parallel_tool_calls"] = False
     return fields
-
-
-def _offered(tools: tuple[Tool, ...], notes: Notes) -> Iterator[Tool]:
-    """The first of each name; hosted ones are offered like all others, since the service runs none of them."""
-    seen: set[str] = set()
-    for tool in tools:
-        if tool.name in seen:
-            notes.applies("tools.duplicate_dropped", tool.place)
-        else:
-            seen.add(tool.name)
-            yield tool
-
-
-def _require_choice(choice: ToolChoice, tools: list[Tool]) -> None:
-    named = choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools)
-    if named or (choice.mode is ToolChoiceMode.REQUIRED and not tools):
-        rule = "tools.choice_unknown"
-        wanted = f"no tool is named {choice.name[:60]!r}" if named else "no tool is offered"
-        message = f"tool_choice: {wanted} (rule {rule})"
-        raise RequestError(message, code="unsupported_value", param="tool_choice")
 
 
 def _tool(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
@@ -318,18 +299,17 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
         notes.applies(_ADAPTED.get(name, "adapted.field"))
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
-    attachments = AttachmentParts(notes, model.images, options.custom)
-    messages = Messages(
-        notes,
-        names,
-        attachments,
-        options.service,
+    messages = MessageWriter(
+        notes=notes,
+        names=names,
+        attachments=attachments(model, notes, custom=options.custom),
+        service=options.service,
         replay_thinking=options.replay_thinking,
         sign_calls=options.custom,
         refusals=not options.custom,
         short_ids=options.short_ids or CALL_IDS in options.without,
     )
-    body: dict[str, Any] = {"model": model.id, "messages": messages.write(prompt), "stream": True}
+    body: dict[str, Any] = {"model": model.id, "messages": messages.messages(prompt), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
     field = options.max_tokens_field
@@ -346,41 +326,31 @@ def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
             body[RENAMED[name]] = value
 
 
-def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
-    """Tokens that the model reads: texts, tools and calls as JSON, images and files at a fixed price each."""
-    texts: list[str] = []
-    tokens = float(TURN_TOKENS * len(body["messages"]))
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
+    found = BodyContent(messages=len(body["messages"]), tools=len(body.get("tools", ())))
+    found.values += (tool["function"] for tool in body.get("tools", ()))
     for message in body["messages"]:
-        texts.append(message.get("reasoning_content", ""))
+        if message["role"] == "system":
+            found.system.append(message["content"])
+            continue
+        found.results += message["role"] == "tool"
+        found.texts.append(message.get("reasoning_content", ""))
         for call in message.get("tool_calls", ()):
-            texts += call["function"].values()
-    for part in _parts(body):
-        if part["type"] == "text":
-            texts.append(part["text"])
+            found.texts += call["function"].values()
+        if isinstance(message["content"], list):
+            _collect(message["content"], found)
         else:
-            tokens += IMAGE_TOKENS if part["type"] == "image_url" else DOCUMENT_TOKENS
-    tools = [tool["function"] for tool in body.get("tools", ())]
-    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(tools)[1:-1].decode())
+            found.texts.append(message["content"] or message.get("refusal", ""))
+    return found
 
 
-def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
-    messages = body["messages"]
-    return {
-        "bytes": size,
-        "messages": len(messages),
-        "tools": len(body.get("tools", ())),
-        "tool_results": sum(message["role"] == "tool" for message in messages),
-        "images": sum(part["type"] == "image_url" for part in _parts(body)),
-        "system": sum(len(message["content"]) for message in messages if message["role"] == "system"),
-    }
-
-
-def _parts(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The contents of all messages as parts."""
-    for message in body["messages"]:
-        content = message["content"]
-        if isinstance(content, list):
-            yield from content
-        else:
-            yield {"type": "text", "text": content or ""}
+def _collect(parts: Iterable[Mapping[str, Any]], found: BodyContent) -> None:
+    for part in parts:
+        match part["type"]:
+            case "text":
+                found.texts.append(part["text"])
+            case "image_url":
+                found.images += 1
+            case _:
+                found.documents += 1

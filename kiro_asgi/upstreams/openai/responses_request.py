@@ -8,17 +8,16 @@ Source: https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     TEXT_INPUT,
-    Part,
+    Document,
+    Image,
     Prompt,
     Role,
     Sampling,
@@ -28,10 +27,15 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
 )
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
+from kiro_asgi.rendering.attachments import Attachments, document_text
+from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.options import ignored
+from kiro_asgi.rendering.parts import Block, PartWriter
+from kiro_asgi.rendering.strict_turns import strict_turns
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import leave_out
-from kiro_asgi.upstreams.openai.content import FAILED, AttachmentParts, text_or_attachment
+from kiro_asgi.upstreams.openai.content import FAILED, attachments, data_url, filename
 from kiro_asgi.upstreams.openai.models import efforts_of
 from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.request import (
@@ -43,8 +47,6 @@ from kiro_asgi.upstreams.openai.request import (
     tool_names,
     written_tools,
 )
-from kiro_asgi.upstreams.rendering import WireNames
-from kiro_asgi.upstreams.strict_turns import Draft, strict_turns
 from kiro_asgi.wire.json import dumps
 
 MAX_CALL_ID: Final = 64
@@ -64,9 +66,6 @@ _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_CALL_ID}}}")
 
 _UNKNOWN: Final = ("seed", "presence_penalty", "frequency_penalty", "top_k")
 """Parts of `Sampling` for which the API has no field."""
-
-_INPUT: Final[Mapping[str, str]] = {"text": "input_text", "image_url": "input_image", "file": "input_file"}
-"""Kind of a part of Chat Completions to that of this API."""
 
 
 def document(
@@ -102,8 +101,14 @@ def document(
         names.wire(tool.name): tool.text_form for tool in prompt.tools if tool.text_form is not None and takes_text
     }
     tools = _tools(fields, forms)
-    items = Items(notes, names, AttachmentParts(notes, model.images, custom), service, frozenset(forms))
-    body: dict[str, Any] = {"model": model.id, "input": items.write(prompt), "stream": True, "store": False}
+    items = ItemWriter(
+        notes=notes,
+        names=names,
+        attachments=attachments(model, notes, custom=custom),
+        service=service,
+        texts=frozenset(forms),
+    )
+    body: dict[str, Any] = {"model": model.id, "input": items.items(prompt), "stream": True, "store": False}
     if system := "\n\n".join(filter(None, prompt.system)):
         body["instructions"] = system
     body["stream_options"] = {"include_obfuscation": False}
@@ -122,8 +127,7 @@ def _options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     fields: dict[str, Any] = {"max_output_tokens": _max_tokens(sampling, model, notes)}
     given = sampling_options(sampling, model, notes, thinks=effort != "none")
     fields |= {name: value for name, value in given.items() if name not in _UNKNOWN}
-    for name in sampling.given(_UNKNOWN):
-        notes.applies("sampling.unknown", name)
+    ignored(sampling, _UNKNOWN, "sampling.unknown", notes)
     if sampling.stop:
         notes.applies("stop.unavailable", "stop")
     if effort:
@@ -169,13 +173,34 @@ def _tool(function: Mapping[str, Any], form: TextForm | None) -> dict[str, Any]:
     return {"type": _CUSTOM, "name": function["name"], **given}
 
 
-@frozen
-class Items:
+@define
+class ItemsDraft:
+    """The items of a turn, and what is to become the message behind them."""
+
+    role: Role
+    place: str
+    items: list[Block] = field(factory=list)
+    content: list[Block] = field(factory=list)
+    """Of a message that has not begun or goes on."""
+
+    phase: str = ""
+    """Of that message."""
+
+    def close(self) -> None:
+        """Make the message an item."""
+        if self.content:
+            phase = {"phase": self.phase} if self.phase else {}
+            self.items.append({"type": "message", "role": self.role.value, "content": self.content, **phase})
+            self.content = []
+
+
+@frozen(kw_only=True)
+class ItemWriter(PartWriter[ItemsDraft]):
     """Writes the items of one request."""
 
     notes: Notes
     names: WireNames
-    attachments: AttachmentParts
+    attachments: Attachments
     service: str
     """As of `document`."""
 
@@ -185,128 +210,103 @@ class Items:
     _of_texts: set[str] = field(init=False, factory=set)
     """Ids of calls of these."""
 
-    def write(self, prompt: Prompt) -> list[dict[str, Any]]:
-        """The items for *prompt*.
-
-        Raises:
-            RequestError: A part cannot be sent in this API.
-        """
+    def items(self, prompt: Prompt) -> list[Block]:
+        """The items for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
-        drafts = strict_turns(prompt.turns, ids, self.notes)
-        if not drafts:
+        items: list[Block] = []
+        for draft in strict_turns(prompt.turns, ids, self.notes):
+            turn = ItemsDraft(draft.role, draft.place)
+            self.write(draft.parts, turn)
+            turn.close()
+            items += turn.items
+        if not items:
             self.notes.applies("turns.empty")
             return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": ""}]}]
-        return [item for draft in drafts for item in self._items(draft)]
+        return items
 
-    def _items(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        if draft.role is Role.USER:
-            yield from self._user(draft)
+    def text(self, part: Text, into: ItemsDraft) -> None:
+        """A text; those of an earlier answer are messages, one for each phase."""
+        if into.role is Role.USER:
+            into.content.append({"type": "input_text", "text": part.text})
             return
-        for kind, parts in groupby(draft.parts, type):
-            if kind is Text:
-                yield from self._messages(part for part in parts if isinstance(part, Text))
-            else:
-                for part in parts:
-                    yield from self._assistant(part, draft.place)
+        if part.phase != into.phase:
+            into.close()
+            into.phase = part.phase
+        if part.is_refusal:
+            into.content.append({"type": "refusal", "refusal": part.text})
+        else:
+            into.content.append({"type": "output_text", "text": part.text, "annotations": []})
 
-    def _messages(self, texts: Iterable[Text]) -> Iterator[dict[str, Any]]:
-        """Texts of an earlier answer; those of one phase are one message."""
-        for phase, parts in groupby(texts, attrgetter("phase")):
-            message = {"type": "message", "role": "assistant", "content": [*map(_output_part, parts)]}
-            yield {**message, "phase": phase} if phase else message
+    def image(self, part: Image, into: ItemsDraft) -> None:
+        """An image, by value or by address: the service fetches it."""
+        url = data_url(self.attachments.image(part))
+        into.content.append({"type": "input_image", "image_url": url, "detail": "auto"})
 
-    def _assistant(self, part: Part, place: str) -> Iterator[dict[str, Any]]:
-        match part:
-            case ToolCallPart(call_id, name, value):
-                yield self._call(call_id, self.names.wire(name, place), value)
-            case ThinkingPart(_, signature):
-                item = opened(signature, self.service) if self.service else None
-                if item is None:
-                    self.notes.applies("thinking.dropped", place)
-                else:
-                    yield item
+    def document(self, part: Document, into: ItemsDraft) -> None:
+        """A document: one of plain text as text, any other as a file."""
+        if part.data or part.url:
+            url = data_url(self.attachments.document(part))
+            into.content.append({"type": "input_file", "filename": filename(part), "file_data": url})
+        else:
+            self.notes.applies("documents.inlined", part.place)
+            into.content.append({"type": "input_text", "text": document_text(part)})
 
-    def _call(self, call_id: str, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        about, text = {"call_id": call_id, "name": name}, value.get(TEXT_INPUT)
+    def thinking(self, part: ThinkingPart, into: ItemsDraft) -> None:
+        """Reasoning that the service itself has sealed."""
+        item = opened(part.signature, self.service) if self.service else None
+        if item is None:
+            self.notes.applies("thinking.dropped", into.place)
+        else:
+            into.close()
+            into.items.append(item)
+
+    def call(self, part: ToolCallPart, into: ItemsDraft) -> None:
+        """A call; of a tool that takes a text, with its text."""
+        into.close()
+        name, text = self.names.wire(part.name, into.place), part.input.get(TEXT_INPUT)
+        about = {"call_id": part.call_id, "name": name}
         if name in self.texts and type(text) is str:
-            self._of_texts.add(call_id)
-            return {"type": "custom_tool_call", **about, "input": text}
-        return {"type": "function_call", **about, "arguments": dumps(dict(value)).decode()}
+            self._of_texts.add(part.call_id)
+            into.items.append({"type": "custom_tool_call", **about, "input": text})
+        else:
+            into.items.append({"type": "function_call", **about, "arguments": dumps(dict(part.input)).decode()})
 
-    def _user(self, draft: Draft) -> Iterator[dict[str, Any]]:
-        """Results of tools, then the user's own parts."""
-        for part in draft.parts:
-            if isinstance(part, ToolResult):
-                output = self._result(part, draft.place)
-                kind = "custom_tool_call_output" if part.call_id in self._of_texts else "function_call_output"
-                yield {"type": kind, "call_id": part.call_id, "output": output}
-        content = [self._part(part) for part in draft.parts if not isinstance(part, ToolResult)]
-        if content:
-            yield {"type": "message", "role": "user", "content": content}
-
-    def _result(self, result: ToolResult, place: str) -> Any:
-        """The output of a tool: a text where it holds nothing else."""
-        parts = [*map(self._part, result.parts)]
-        if result.is_error:
-            self.notes.applies("results.error_told", place)
-            parts.insert(0, {"type": "input_text", "text": FAILED})
-        if all(part["type"] == "input_text" for part in parts):
-            return "\n".join(part["text"] for part in parts)
-        return parts
-
-    def _part(self, part: Part) -> dict[str, Any]:
-        """A part of a user's message, flat where Chat Completions has an object in it."""
-        written = text_or_attachment(part, self.attachments)
-        kind = written["type"]
-        match kind:
-            case "image_url":
-                return {"type": _INPUT[kind], "image_url": written["image_url"]["url"], "detail": "auto"}
-            case "file":
-                return {"type": _INPUT[kind], **written["file"]}
-        return {"type": _INPUT[kind], "text": written["text"]}
+    def result(self, part: ToolResult, into: ItemsDraft) -> None:
+        """A result: a text where it holds nothing else."""
+        held = ItemsDraft(Role.USER, into.place)
+        self.write(part.parts, held)
+        if part.is_error:
+            self.notes.applies("results.error_told", into.place)
+            held.content.insert(0, {"type": "input_text", "text": FAILED})
+        output: Any = held.content
+        if all(block["type"] == "input_text" for block in output):
+            output = "\n".join(block["text"] for block in output)
+        kind = "custom_tool_call_output" if part.call_id in self._of_texts else "function_call_output"
+        into.items.append({"type": kind, "call_id": part.call_id, "output": output})
 
 
-def _output_part(part: Text) -> dict[str, Any]:
-    if part.is_refusal:
-        return {"type": "refusal", "refusal": part.text}
-    return {"type": "output_text", "text": part.text, "annotations": []}
-
-
-def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
-    """Tokens that the model reads: texts, tools and calls as JSON, images and files at a fixed price each."""
-    texts, tokens = [body.get("instructions", "")], float(TURN_TOKENS * (1 + len(body["input"])))
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
+    found = BodyContent(messages=len(body["input"]), tools=len(body.get("tools", ())))
+    found.values += body.get("tools", ())
+    found.system += (body["instructions"],) if "instructions" in body else ()
     for item in body["input"]:
-        texts += (item.get("name", ""), item.get("arguments", ""))
-    for part in _parts(body):
+        found.results += item["type"] in ("function_call_output", "custom_tool_call_output")
+        found.texts += (item.get("name", ""), item.get("arguments", ""), item.get("input", ""))
+        held = item.get("content") or item.get("output") or item.get("summary") or ()
+        if isinstance(held, str):
+            found.texts.append(held)
+        else:
+            _collect(held, found)
+    return found
+
+
+def _collect(parts: Iterable[Mapping[str, Any]], found: BodyContent) -> None:
+    for part in parts:
         match part["type"]:
             case "input_image":
-                tokens += IMAGE_TOKENS
+                found.images += 1
             case "input_file":
-                tokens += DOCUMENT_TOKENS
+                found.documents += 1
             case _:
-                texts.append(part.get("text") or part.get("refusal", ""))
-    tools = dumps(body.get("tools", []))[1:-1].decode()
-    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(tools)
-
-
-def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
-    items = body["input"]
-    return {
-        "bytes": size,
-        "messages": len(items),
-        "tools": len(body.get("tools", ())),
-        "tool_results": sum(item["type"] == "function_call_output" for item in items),
-        "images": sum(part["type"] == "input_image" for part in _parts(body)),
-        "system": len(body.get("instructions", "")),
-    }
-
-
-def _parts(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The contents of all messages and results, and the summaries of reasoning, as parts."""
-    for item in body["input"]:
-        content = item.get("content") or item.get("output") or item.get("summary") or ()
-        if isinstance(content, str):
-            yield {"type": "input_text", "text": content}
-        else:
-            yield from content
+                found.texts.append(part.get("text") or part.get("refusal", ""))

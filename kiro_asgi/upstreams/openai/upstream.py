@@ -18,8 +18,8 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
+from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
@@ -38,7 +38,7 @@ from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
-from kiro_asgi.upstreams.openai.request import ChatRenderOptions, document, estimate_tokens, is_guaranteed, statistics
+from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
@@ -243,13 +243,9 @@ class ResponsesUpstream(OpenAIServer):
         name = responses_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
-    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered."""
-        return responses_request.estimate_tokens(rendered.document, estimator)
-
-    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
-        return responses_request.statistics(rendered.document, len(rendered.request.body))
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent:
+        """As of `kiro_asgi.upstreams.openai.responses_request`."""
+        return responses_request.content_of(document)
 
 
 _RESPONSES_ONLY: Final = re.compile(
@@ -386,13 +382,9 @@ class OpenAIUpstream(OpenAIServer):
         name = chat_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
 
-    def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
-        """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.openai.request`."""
-        return estimate_tokens(rendered.document, estimator)
-
-    def statistics(self, rendered: Rendered) -> Mapping[str, int]:
-        """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""
-        return statistics(rendered.document, len(rendered.request.body))
+    def content_of(self, document: Mapping[str, Any]) -> BodyContent:
+        """As of `kiro_asgi.upstreams.openai.request`."""
+        return content_of(document)
 
 
 def set_up(configured: Configured[OpenAISettings]) -> Setup:

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi import simulator
 from kiro_asgi.config import Settings
-from kiro_asgi.model.notes import Loss
+from kiro_asgi.model.rules import Loss
 from kiro_asgi.simulator import Head, RecordedRequest, Simulator
 from kiro_asgi.simulator.kiro.hosts import CHAT
 from kiro_asgi.simulator.request import SECRET_ACCESS_KEY

@@ -206,7 +206,7 @@ def test_attachments_go_by_value() -> None:
         {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
         {"text": "Title\n\nwords"},
     ]
-    assert rules(prompt) == ["documents.titled", "documents.inlined"]
+    assert rules(prompt) == ["images.mismatch", "documents.titled", "documents.inlined"]
     assert rules(ask(user(evolve(IMAGE, data="iVBORw0K\nGgoAAAAN")))) == ["attachments.base64"]
 
 

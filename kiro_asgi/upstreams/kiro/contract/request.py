@@ -37,6 +37,7 @@ from kiro_asgi.model.prompt import (
     Turn,
     require_depth,
 )
+from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro import request as native
 from kiro_asgi.upstreams.kiro.contract import (
@@ -52,7 +53,6 @@ from kiro_asgi.upstreams.kiro.contract import (
 )
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, tool_names
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
-from kiro_asgi.upstreams.rendering import WireNames
 from kiro_asgi.wire.json import dumps
 
 

@@ -15,20 +15,24 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
-from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.errors import refusal
-from kiro_asgi.upstreams.headers import essence
-from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
-from kiro_asgi.upstreams.rendering import (
-    WireNames,
-    document_text,
-    image_type,
-    instead_of_address,
-    is_base64,
-    plain_base64,
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Prompt,
+    Role,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+    Turn,
+    essence,
 )
+from kiro_asgi.model.signatures import read_mark
+from kiro_asgi.rendering.attachments import document_text, image_type, instead_of_address, is_base64, plain_base64
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.refusal import refusal
+from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 
 IMAGE_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}

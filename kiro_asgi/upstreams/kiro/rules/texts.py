@@ -12,7 +12,7 @@ from typing import Final
 from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.upstreams.rendering import WireNames
+from kiro_asgi.rendering.names import WireNames
 
 OPEN: Final = "<system-reminder>"
 CLOSE: Final = "</system-reminder>"

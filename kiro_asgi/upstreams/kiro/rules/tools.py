@@ -18,8 +18,9 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import SCHEMA_DEPTH
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.schemas import COMBINATORS, DEFINITIONS, flat, schema_instructions, target
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
-from kiro_asgi.upstreams.rendering import COMBINATORS, DEFINITIONS, WireNames, flat, schema_instructions, target
 
 DROPPED: Final = frozenset(
     (

@@ -20,9 +20,9 @@ from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Role
+from kiro_asgi.rendering.names import plain, substitute
 from kiro_asgi.upstreams.kiro.rules.drafts import MessageDraft
 from kiro_asgi.upstreams.kiro.rules.texts import CALL_ID, LONGEST, is_blank, paragraphs
-from kiro_asgi.upstreams.rendering import plain, substitute
 from kiro_asgi.wire.json import dumps
 
 CANCELLED: Final = "The tool call was cancelled; there is no result."

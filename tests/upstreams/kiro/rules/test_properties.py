@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.notes import Loss
 from kiro_asgi.model.prompt import Document, Prompt, Text, ThinkingPart, ToolResult
+from kiro_asgi.model.rules import Loss
 from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.kiro.message_rules import KiroRequest, Refusal, check
 from kiro_asgi.simulator.kiro.rules import RULES

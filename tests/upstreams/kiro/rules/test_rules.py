@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve, field, frozen
 
-import kiro_asgi.upstreams.kiro
 from kiro_asgi.errors import ConfigError, ContextTooLong, RequestError
-from kiro_asgi.model.notes import Loss
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -27,6 +23,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     Turn,
 )
+from kiro_asgi.model.rules import Loss
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import RULES, TABLE
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
@@ -233,21 +230,8 @@ def test_unknown_names_are_refused_with_near_ones() -> None:
         KiroUpstream(settings=KiroSettings(rules_off=("turns.merge", "calls.unanswered")))
 
 
-def test_the_table_is_the_code() -> None:
-    """Names in the code are in the table, under the module that applies them."""
-    room = Path(kiro_asgi.upstreams.kiro.__file__).parent
-    for rule in RULES:
-        dotted = rule.module if "." in rule.module else f"kiro.rules.{rule.module}"
-        module = room.joinpath(*dotted.split(".")[1:]).with_suffix(".py")
-        words = {
-            node.value for node in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(node, ast.Constant)
-        }
-        assert rule.name in words, rule.name
-
-
 def test_rules_say_what_is_lost() -> None:
-    """Each is one sentence; refusing loses nothing, as nothing is sent."""
-    assert all(rule.what.endswith(".") and rule.what.count(". ") == 0 for rule in RULES)
+    """Refusing loses nothing, as nothing is sent."""
     assert {TABLE[name].loss for name in REFUSED} == {Loss.NONE}
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from kiro_asgi.model.notes import Loss, Notes, Rule
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -29,31 +29,22 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
-from kiro_asgi.upstreams.rendering import WireNames, plain, substitute
+from kiro_asgi.rendering.names import WireNames, plain, substitute
 
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
-_MODULE: Final = "strict_turns"
-
 PAIRING: Final = (
-    Rule(
-        "turns.part_moved", "A part that only the other side can have becomes a turn of that side.", Loss.FORM, _MODULE
-    ),
-    Rule(
-        "calls.duplicate_dropped",
-        "A call that repeats another of its turn, id and all, is dropped.",
-        Loss.NONE,
-        _MODULE,
-    ),
-    Rule("calls.id_changed", "An id in a foreign alphabet is replaced, in call and result.", Loss.FORM, _MODULE),
-    Rule("calls.id_repeated", "An id that an earlier call has is replaced, in call and result.", Loss.FORM, _MODULE),
-    Rule("results.orphan_to_text", "A result that answers no call becomes text.", Loss.FORM, _MODULE),
-    Rule("results.duplicate_dropped", "A result that repeats one for the same call is dropped.", Loss.NONE, _MODULE),
-    Rule("results.relocated", "A result that comes late moves behind its call.", Loss.FORM, _MODULE),
-    Rule("turns.merged", "Neighbouring turns of one side become one.", Loss.FORM, _MODULE),
-    Rule("calls.unanswered", "A call without a result gets an error that says so.", Loss.NONE, _MODULE),
+    "turns.part_moved",
+    "calls.duplicate_dropped",
+    "calls.id_changed",
+    "calls.id_repeated",
+    "results.orphan_to_text",
+    "results.duplicate_dropped",
+    "results.relocated",
+    "turns.merged",
+    "calls.unanswered",
 )
-"""Rules that this module applies; an upstream includes them in its own table."""
+"""Names of the rules that this module applies; an upstream has them all in its own table."""
 
 _SIDES: Final = (
     (ToolCallPart, Role.ASSISTANT),
