@@ -103,6 +103,8 @@ _RULES: Final = (
     Rule("calls.input_wrapped", "Arguments that are not an object become one.", _FORM),
     Rule("results.orphan_to_text", "A result that answers no call becomes text.", _FORM),
     Rule("results.duplicate_dropped", "A result that repeats one for the same call is dropped.", _NONE),
+    Rule("results.duplicate_to_text", "A second, different result for the same call becomes text.", _FORM),
+    Rule("results.ordered", "Results stand in the order of their calls.", _NONE),
     Rule("results.relocated", "A result that comes late moves behind its call.", _FORM),
     Rule("results.attachment_lifted", "What a tool's result cannot hold at this service stands behind it.", _FORM),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT),

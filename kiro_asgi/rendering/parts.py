@@ -30,7 +30,9 @@ _KINDS: Final[Mapping[type, str]] = MappingProxyType(
 
 
 class PartWriter(ABC, Generic[Into]):
-    """Writes parts into what a service has for a turn; a result of a tool holds parts that are written in the same way.
+    """Writes parts into what a service has for a turn.
+
+    A result of a tool holds parts that are written in the same way, and no results: so there are two levels at most.
 
     Raises:
         RequestError: A part cannot be sent to the service.

@@ -4,15 +4,15 @@
 * Every call has an id of its own, and one result, at the beginning of the user's turn just behind it.
 
 What a result answers is found by the client's ids.  A client may use an id again: then a result answers the latest call
-that has it and no result yet.  An upstream whose `RULES` has not all the rules of `PAIRING` cannot use this.
+that has it and no result yet.  A rule that is switched off leaves what it would change as it is.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 from attrs import define, evolve, field
@@ -30,6 +30,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.rendering.names import WireNames, plain, substitute
+from kiro_asgi.wire.json import dumps
 
 CANCELLED: Final = "The tool call was cancelled; there is no result."
 
@@ -40,9 +41,11 @@ PAIRING: Final = (
     "calls.id_repeated",
     "results.orphan_to_text",
     "results.duplicate_dropped",
+    "results.duplicate_to_text",
     "results.relocated",
     "turns.merged",
     "calls.unanswered",
+    "results.ordered",
 )
 """Names of the rules that this module applies; an upstream has them all in its own table."""
 
@@ -75,37 +78,21 @@ def strict_turns(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Dr
         ids: Call ids on the wire.
         notes: Gets the rules that applied.
     """
-    drafts = [*_sided(turns, notes)]
-    pairing = _Pairing(notes, ids)
-    if any(type(part) is ToolCallPart or type(part) is ToolResult for draft in drafts for part in draft.parts):
-        for draft in drafts:
-            pairing.take(draft)
-    return pairing.answered(merged((draft for draft in drafts if draft.parts or draft.answers), notes))
-
-
-def _sided(turns: Iterable[Turn], notes: Notes) -> Iterator[Draft]:
-    """Drafts whose parts are all of one side."""
-    for turn in turns:
-        for side, parts in groupby(turn.parts, partial(_side, turn.role)):
-            if side is not turn.role:
-                notes.applies("turns.part_moved", turn.place)
-            yield Draft(side, [*parts], turn.place)
-
-
-def _side(role: Role, part: Part) -> Role:
-    return next((side for kind, side in _SIDES if type(part) is kind), role)
+    pairing = Pairing(ids, notes)
+    return pairing.answered(merged(pairing.paired(turns), notes))
 
 
 def merged(drafts: Iterable[Draft], notes: Notes) -> list[Draft]:
     """Of neighbours with the same role the first, with the parts of all."""
     kept: list[Draft] = []
-    for _, neighbours in groupby(drafts, attrgetter("role")):
-        first, *others = neighbours
-        for other in others:
-            if other.place != first.place:
-                notes.applies("turns.merged", other.place)
-            first.parts += other.parts
-        kept.append(first)
+    for draft in drafts:
+        before = kept[-1] if kept else None
+        if before is None or before.role is not draft.role:
+            kept.append(draft)
+        elif before.place == draft.place or notes.applies("turns.merged", draft.place):
+            before.parts += draft.parts
+        else:
+            kept.append(draft)
     return kept
 
 
@@ -119,28 +106,93 @@ class _Seen:
     calls: list[ToolCallPart] = field(factory=list)
     """Those of that turn, as the client has them."""
 
-    waiting: list[tuple[int, str]] = field(factory=list)
-    """Turn and wire id of the calls without a result."""
+    keys: set[tuple[str, bytes]] = field(factory=set)
+    """What they ask for, once there is a second one."""
 
-    results: list[ToolResult] = field(factory=list)
+    waiting: list[tuple[int, deque[str]]] = field(factory=list)
+    """Turns, the latest last, with the wire ids of their calls without a result."""
+
+    results: set[ToolResult] = field(factory=set)
     number: int = 0
     """How many calls had the id."""
 
+    latest: str = ""
+    """The wire id of the last of them."""
+
+    def repeats(self, call: ToolCallPart) -> bool:
+        """Whether a call of the same turn asks for the same."""
+        if not self.calls:
+            return False
+        if not self.keys:
+            self.keys = {*map(_key, self.calls)}
+        return _key(call) in self.keys
+
+    def add(self, call: ToolCallPart) -> None:
+        """Take the next call of the turn."""
+        self.number += 1
+        self.calls.append(call)
+        if self.keys:
+            self.keys.add(_key(call))
+
+
+def _key(call: ToolCallPart) -> tuple[str, bytes]:
+    return call.name, dumps(call.input)
+
 
 @define
-class _Pairing:
-    _notes: Notes
+class Pairing:
+    """Calls and results of one conversation."""
+
     _ids: WireNames
+    """On the wire."""
+
+    _notes: Notes
     _group: int = field(init=False, default=0)
     """Number of the turn, neighbours of one side counted as one."""
 
     _role: Role | None = field(init=False, default=None)
     _seen: dict[str, _Seen] = field(init=False, factory=dict)
     _taken: set[str] = field(init=False, factory=set)
-    _results: dict[str, ToolResult] = field(init=False, factory=dict)
-    """By wire id."""
+    _results: dict[str, tuple[int, ToolResult]] = field(init=False, factory=dict)
+    """By wire id, with their numbers in the client's order."""
 
-    def take(self, draft: Draft) -> None:
+    def paired(self, turns: Iterable[Turn]) -> list[Draft]:
+        """The turns with their calls under ids of their own, and without the results of these: see `answered`.
+
+        Neighbours may have one role.  A turn is empty where results were taken out of the right place.
+        """
+        drafts = [*self._sided(turns)]
+        if any(type(part) is ToolCallPart or type(part) is ToolResult for draft in drafts for part in draft.parts):
+            for draft in drafts:
+                self._take(draft)
+        return [draft for draft in drafts if draft.parts or draft.answers]
+
+    def answered(self, drafts: list[Draft]) -> list[Draft]:
+        """Behind each turn with calls the user's with their results before anything else, in the order of the calls."""
+        following: Draft | None = None
+        for draft in reversed(drafts):
+            if draft.role is Role.USER:
+                following = draft
+            elif calls := [part for part in draft.parts if type(part) is ToolCallPart]:
+                place = draft.place if following is None else following.place
+                answers = [*self._answers(calls, draft.place, place)]
+                if following is None and answers:
+                    following = Draft(Role.USER, [], draft.place)
+                    drafts = [*drafts, following]
+                if following is not None:
+                    following.parts[:0] = answers
+        return [draft for draft in drafts if draft.parts]
+
+    def _sided(self, turns: Iterable[Turn]) -> Iterator[Draft]:
+        """Drafts whose parts are all of one side."""
+        for turn in turns:
+            for side, parts in groupby(turn.parts, partial(_side, turn.role)):
+                if side is turn.role or self._notes.applies("turns.part_moved", turn.place):
+                    yield Draft(side, [*parts], turn.place)
+                else:
+                    yield Draft(turn.role, [*parts], turn.place)
+
+    def _take(self, draft: Draft) -> None:
         """Give the calls of the next draft their ids, and take its results out."""
         if draft.role is not self._role:
             self._role = draft.role
@@ -158,62 +210,78 @@ class _Pairing:
     def _call(self, call: ToolCallPart, place: str) -> Iterator[Part]:
         seen = self._seen.setdefault(call.call_id, _Seen(self._group))
         if seen.group != self._group:
-            seen.group, seen.calls = self._group, []
-        elif call in seen.calls:
-            self._notes.applies("calls.duplicate_dropped", place)
+            seen.group, seen.calls, seen.keys = self._group, [], set()
+        elif seen.repeats(call) and self._notes.applies("calls.duplicate_dropped", place):
             return
-        wire = self._id(call.call_id, seen.number, place)
-        seen.number += 1
-        seen.calls.append(call)
-        seen.waiting.append((self._group, wire))
-        yield evolve(call, call_id=wire)
+        seen.latest = self._id(call.call_id, seen.number, place)
+        seen.add(call)
+        if not seen.waiting or seen.waiting[-1][0] != self._group:
+            seen.waiting.append((self._group, deque()))
+        seen.waiting[-1][1].append(seen.latest)
+        yield evolve(call, call_id=seen.latest)
 
     def _id(self, client: str, number: int, place: str) -> str:
         """An id that no other call has, for the *number*-th, from 0, which the client calls *client*."""
         wire = self._ids.wire(client, place)
-        if wire in self._taken:
-            self._notes.applies("calls.id_repeated", place)
+        if wire in self._taken and self._notes.applies("calls.id_repeated", place):
             renamed = f"{client} {number}"
             wire = substitute(renamed, plain(renamed), self._ids.length, self._taken, joint=self._ids.joint)
         self._taken.add(wire)
         return wire
 
     def _result(self, result: ToolResult, draft: Draft) -> Iterator[Part]:
-        """Nothing, or the text that the result becomes."""
+        """What stays of the result where it stands: nothing, the text that it becomes, or all of it."""
         seen = self._seen.get(result.call_id)
-        if seen is None or not seen.waiting:
-            if seen is not None and result in seen.results:
-                self._notes.applies("results.duplicate_dropped", draft.place)
-                return
-            self._notes.applies("results.orphan_to_text", draft.place)
+        if seen is None:
+            stays = not self._notes.applies("results.orphan_to_text", draft.place)
+            yield from (result,) if stays else _as_text(result)
+        elif not seen.waiting:
+            yield from self._again(result, seen, draft.place)
+        else:
+            yield from self._answer(result, seen, draft)
+
+    def _again(self, result: ToolResult, seen: _Seen, place: str) -> Iterator[Part]:
+        """One more result of a call that has one."""
+        repeated = result in seen.results
+        if not self._notes.applies(f"results.duplicate_{'dropped' if repeated else 'to_text'}", place):
+            yield evolve(result, call_id=seen.latest)
+        elif not repeated:
             yield from _as_text(result)
-            return
-        group = seen.waiting[-1][0]
-        found = next(waiting for waiting in seen.waiting if waiting[0] == group)
-        seen.waiting.remove(found)
-        seen.results.append(result)
-        self._results[found[1]] = evolve(result, call_id=found[1])
+
+    def _answer(self, result: ToolResult, seen: _Seen, draft: Draft) -> Iterator[Part]:
+        """The result of the first call that waits for one, of the latest turn with one that does."""
+        group, waiting = seen.waiting[-1]
+        found = evolve(result, call_id=waiting.popleft())
+        if not waiting:
+            seen.waiting.pop()
+        seen.results.add(result)
         if group == self._group - 1:
             draft.answers = True
-        else:
-            self._notes.applies("results.relocated", draft.place)
+        elif not self._notes.applies("results.relocated", draft.place):
+            yield found
+            return
+        self._results[found.call_id] = len(self._results), found
 
-    def answered(self, drafts: list[Draft]) -> list[Draft]:
-        """Each turn with calls has their results behind it, in the order of the calls."""
-        for index, draft in enumerate(tuple(drafts)):
-            calls = [part for part in draft.parts if type(part) is ToolCallPart]
-            if calls and index + 1 == len(drafts):
-                drafts.append(Draft(Role.USER, [], draft.place))
-            if calls:
-                drafts[index + 1].parts[:0] = [self._answer(call, draft.place) for call in calls]
-        return drafts
+    def _answers(self, calls: Iterable[ToolCallPart], place: str, user_place: str) -> Iterator[ToolResult]:
+        """The results of *calls*, of which those that are missing say so; *place* and *user_place* are of the turns."""
+        found = [(call.call_id, self._results.get(call.call_id)) for call in calls]
+        came = [answer for _, answer in found if answer is not None]
+        if came != sorted(came, key=_number) and not self._notes.applies("results.ordered", user_place):
+            late = iter(sorted(came, key=_number))
+            found = [(call_id, None if answer is None else next(late)) for call_id, answer in found]
+        for call_id, answer in found:
+            if answer is not None:
+                yield answer[1]
+            elif self._notes.applies("calls.unanswered", place):
+                yield ToolResult(call_id, (Text(CANCELLED),), is_error=True)
 
-    def _answer(self, call: ToolCallPart, place: str) -> ToolResult:
-        result = self._results.get(call.call_id)
-        if result is None:
-            self._notes.applies("calls.unanswered", place)
-            return ToolResult(call.call_id, (Text(CANCELLED),), is_error=True)
-        return result
+
+def _number(answer: tuple[int, ToolResult]) -> int:
+    return answer[0]
+
+
+def _side(role: Role, part: Part) -> Role:
+    return next((side for kind, side in _SIDES if type(part) is kind), role)
 
 
 def _as_text(result: ToolResult) -> Iterator[Part]:

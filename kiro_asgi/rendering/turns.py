@@ -72,12 +72,11 @@ def lifted(
 def begun(drafts: list[Draft], notes: Notes) -> list[Draft]:
     """The turns, the first of which is the user's."""
     if not drafts:
-        notes.applies("turns.empty")
-    elif drafts[0].role is Role.ASSISTANT:
-        notes.applies("turns.user_first", drafts[0].place)
-    else:
+        return [Draft(Role.USER, [Text(GO_ON if notes.applies("turns.empty") else "")])]
+    first = drafts[0]
+    if first.role is Role.USER or not notes.applies("turns.user_first", first.place):
         return drafts
-    return [Draft(Role.USER, [Text(GO_ON)]), *drafts]
+    return [Draft(Role.USER, [Text(GO_ON)], first.place), *drafts]
 
 
 def ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
@@ -85,10 +84,10 @@ def ended(drafts: list[Draft], prefilled: bool, notes: Notes) -> list[Draft]:
     last = drafts[-1]
     if last.role is Role.USER:
         return drafts
-    final = last.parts[-1]
+    final = last.parts[-1] if last.parts else None
     if not prefilled or type(final) is not Text:
-        notes.applies("turns.prefill", last.place)
-        return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)]
+        asked = notes.applies("turns.prefill", last.place)
+        return [*drafts, Draft(Role.USER, [Text(GO_ON)], last.place)] if asked else drafts
     if final.text != final.text.rstrip():
         notes.applies("turns.trimmed", last.place)
         last.parts[-1] = Text(final.text.rstrip(), final.cache)

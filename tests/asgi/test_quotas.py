@@ -97,7 +97,7 @@ MODELS = {
 
 ALLOWED = (None, 500, 100_000)
 REMAINING = ("tokens-remaining", "remaining-tokens")
-FIELD = 16
+FIELD = 20
 """Tokens that the field itself adds, where a prompt is estimated by the bytes around it."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from hypothesis import given
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.strict_turns import CANCELLED, PAIRING, strict_turns
+from tests.growth import assert_linear
 from tests.upstreams.kiro.prompts import PROMPTS, ask, assistant, call, result, user
+
+LEGAL = re.compile(r"[a-z0-9_]{1,20}")
 
 U, A = Role.USER, Role.ASSISTANT
 
@@ -110,3 +114,37 @@ def test_nothing_is_lost(prompt: Prompt) -> None:
 
 def _flat(parts: Any) -> list[Any]:
     return [inner for part in parts for inner in (part.parts if isinstance(part, ToolResult) else (part,))]
+
+
+def one_turn(size: int) -> list[Turn]:
+    calls = tuple(ToolCallPart("c", "f", {"x": number}) for number in range(size))
+    results = tuple(ToolResult("c", (Text(str(number)),)) for number in range(size))
+    return [Turn(Role.ASSISTANT, calls), Turn(Role.USER, results)]
+
+
+def turns_without_results(size: int) -> list[Turn]:
+    asked = [Turn(Role.ASSISTANT, (ToolCallPart("c", "f", {"x": number}),)) for number in range(size)]
+    between = [turn for each in asked for turn in (each, Turn(Role.USER, (Text("go on"),)))]
+    return [*between, Turn(Role.USER, tuple(ToolResult("c", (Text(str(number)),)) for number in range(size)))]
+
+
+def more_results_than_calls(size: int) -> list[Turn]:
+    results = tuple(ToolResult("c", (Text(str(number % 7)),)) for number in range(size))
+    return [Turn(Role.ASSISTANT, (ToolCallPart("c", "f", {}),)), Turn(Role.USER, results)]
+
+
+def neighbours(size: int) -> list[Turn]:
+    return [Turn(Role.ASSISTANT, (ToolCallPart(str(number), "f", {}),)) for number in range(size)]
+
+
+@pytest.mark.parametrize("make", [one_turn, turns_without_results, more_results_than_calls, neighbours])
+@pytest.mark.parametrize("off", [(), ("turns.merged",), ("results.relocated",), ("calls.duplicate_dropped",)])
+def test_one_id_for_everything_costs_no_more(make: Callable[[int], list[Turn]], off: tuple[str, ...]) -> None:
+    """Whatever a client calls its calls, and however many there are, each is looked at a few times."""
+
+    def work(size: int) -> Callable[[], object]:
+        turns = make(size)
+        notes = Notes(frozenset(off))
+        return lambda: strict_turns(turns, WireNames(LEGAL, 20, "calls.id_changed", notes), notes)
+
+    assert_linear(work, 64)

@@ -36,13 +36,16 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
 )
+from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.refusal import too_long
+from kiro_asgi.rendering.strict_turns import Pairing
+from kiro_asgi.rendering.turns import begun, ended
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import turns
-from kiro_asgi.upstreams.kiro.rules.drafts import AttachmentWriter, Drafting, MessageDraft, require_images
-from kiro_asgi.upstreams.kiro.rules.texts import Texts, paragraphs, tool_names
+from kiro_asgi.upstreams.kiro.rules.drafts import DOCUMENTS, IMAGES, MessageDraft, MessageWriter
+from kiro_asgi.upstreams.kiro.rules.texts import Texts, call_ids, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
@@ -192,13 +195,15 @@ def document(
     names, texts = tool_names(notes), Texts(notes, settings.sanitize_text, settings.strip_system_reminders)
     images, used = _survey(prompt)
     as_text = settings.tool_history == "text"
-    require_images(model, images, notes)
     tools = offered(prompt, {} if as_text else used, notes)
     specifications = Specifications(notes, names, texts, settings.description_limit)
     written = [specifications.write(tool) for tool in tools]
-    surplus = len(images) - settings.max_images
-    drafting = Drafting(notes, names, texts, AttachmentWriter(notes), surplus, settings.replay_thinking)
-    drafts = drafting.write(prompt)
+    attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
+    surplus = images - settings.max_images
+    writer = MessageWriter(notes, names, texts, attachments, surplus, settings.replay_thinking)
+    pairing = Pairing(call_ids(notes), notes)
+    ordered = ended(begun(pairing.paired(prompt.turns), notes), prefilled=False, notes=notes)
+    drafts = writer.messages(pairing.answered(ordered))
     for step in turns.TEXT if as_text else turns.NATIVE:
         drafts = step(drafts, notes)
     tagged = _wants_tags(prompt, model, notes, allowed=settings.fake_reasoning_enabled)
@@ -213,18 +218,18 @@ def document(
     return RequestBody(_present(body), names, tagged, notes, len(preface))
 
 
-def _survey(prompt: Prompt) -> tuple[list[Image], dict[str, str]]:
-    """All images, and the names of the tools that were called, each with the place of its first call."""
-    images: list[Image] = []
+def _survey(prompt: Prompt) -> tuple[int, dict[str, str]]:
+    """How many images there are, and the names of the tools that were called, each with the place of its first call."""
+    images = 0
     used: dict[str, str] = {}
     for turn in prompt.turns:
         for part in turn.parts:
             if type(part) is ToolCallPart:
                 used.setdefault(part.name, turn.place)
             elif type(part) is ToolResult:
-                images += [inner for inner in part.parts if type(inner) is Image]
+                images += sum(type(inner) is Image for inner in part.parts)
             elif type(part) is Image:
-                images.append(part)
+                images += 1
     return images, used
 
 

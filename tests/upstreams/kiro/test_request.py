@@ -170,7 +170,7 @@ def turns_of(prompt: Prompt) -> list[tuple[str, str]]:
         ),
         pytest.param(
             [user(result("c9", "r", "s"), "b")],
-            [("user", "Result of an earlier tool call:\nr\ns\n\nb")],
+            [("user", "Result of an earlier tool call:\nr\ns\nb")],
             "results.orphan_to_text",
             id="orphan-result",
         ),

@@ -136,7 +136,7 @@ def test_results_stand_behind_their_calls_in_the_order_of_the_calls() -> None:
         {"role": "tool", "tool_call_id": "b", "content": "two"},
         {"role": "user", "content": "and?"},
     ]
-    assert rules(prompt) == []
+    assert rules(prompt) == ["results.ordered"]
 
 
 def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_becomes_text() -> None:

@@ -140,6 +140,11 @@ CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{LONGEST}}}")
 _TOOL_NAME: Final = re.compile(rf"[a-zA-Z][a-zA-Z0-9_-]{{0,{LONGEST - 1}}}")
 
 
+def call_ids(notes: Notes) -> WireNames:
+    """Ids of calls, for one request."""
+    return WireNames(CALL_ID, LONGEST, "calls.id_changed", notes)
+
+
 def tool_names(notes: Notes) -> WireNames:
     """Names of tools, for one request.
 

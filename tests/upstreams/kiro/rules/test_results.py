@@ -55,7 +55,7 @@ def test_a_late_result_brings_what_was_lifted_out_of_it() -> None:
 
 
 def test_images_are_told_apart() -> None:
-    """Results are sorted, images are not: a number says which is whose, the same number in every later request."""
+    """Images stand in the order of the results; a number says which is whose, the same in every later request."""
     images = [Image("image/png", PNG), Image("image/jpeg", "/9j/AAAA")]
     turns = (
         user("go", images[0]),
@@ -65,8 +65,8 @@ def test_images_are_told_apart() -> None:
     sent = current(ask(*turns))
     answers = [one["content"][0]["text"] for one in sent["userInputMessageContext"]["toolResults"]]
 
-    assert [one["format"] for one in sent["images"]] == ["png", "jpeg"]
-    assert [answer[:7] for answer in answers] == ["Image 3", "Image 2"]
+    assert [one["format"] for one in sent["images"]] == ["jpeg", "png"]
+    assert [answer[:7] for answer in answers] == ["Image 2", "Image 3"]
     assert messages(ask(*turns, assistant("y"), user("z", images[0])))[2][1]["userInputMessageContext"] == {
         "toolResults": sent["userInputMessageContext"]["toolResults"]
     }
@@ -144,7 +144,7 @@ def test_results_without_calls_and_second_results_become_text() -> None:
         "user",
         [],
         ["a=1"],
-        "Result of an earlier tool call:\n2\n\nResult of an earlier tool call:\n3",
+        "Result of an earlier tool call:\n2\nResult of an earlier tool call:\n3",
     )
 
 
