@@ -79,7 +79,7 @@ def test_what_is_learnt_is_bounded():
     """The model that was learnt first is forgotten first."""
     none: Any = None
     upstream = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
-    setup = Setup(upstream, access=none, answer_options=none, account="")
+    setup = Setup(upstream=upstream, access=none, answer_options=none, account="")
     provider = Provider(setup=setup, transport=none, credentials=none, catalogue=none, toolbox=none)
     other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
     for number in range(ADAPTED_MODELS + 1):
