@@ -159,6 +159,12 @@ MAY_NAME = {
 SIMULATED = tuple(f"simulator.{folder.parent.name}" for folder in (ROOT / "simulator").glob("*/__init__.py"))
 """Formats that the simulator speaks.  It shares no code with what it tests, so it has a list of its own."""
 
+SPOKEN_BY_ONE = re.compile(
+    r"conversationState|userInputMessage|assistantResponseMessage|additionalModelRequestFields|toolSpecification"
+    r"|(?:assistantResponse|reasoningContent|toolUse|contextUsage|metering|metadata)Event"
+)
+"""Words of the first service that was simulated, in which all the others were told once."""
+
 MODULE_PATH = re.compile(r"`((?:\w+/)+\w+\.py)`")
 """A module by its path below the package, or below the project, on a page."""
 
@@ -327,6 +333,13 @@ def named_in(name: str, party: re.Pattern[str], room: str) -> list[int]:
         if party.search(words):
             found.append(node.lineno)
     return found
+
+
+@each_module
+def test_the_simulator_speaks_one_form_of_its_own(name: str) -> None:
+    """Questions and answers are neutral, and each service is one folder that reads and writes them in its own words."""
+    if within(name, "simulator") and not any(within(name, f"simulator.{home}") for home in ("kiro", "bedrock")):
+        assert SPOKEN_BY_ONE.findall(MODULES[name].read_text("utf-8")) == []
 
 
 @each_module

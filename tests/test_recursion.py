@@ -83,7 +83,7 @@ BOUNDED = {
     "simulator.gemini.encoder": {"_plain": SIMULATED},
     "simulator.default_answer": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
     "simulator.kiro.message_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
-    "simulator.scripts": {"encode": SIMULATED},
+    "simulator.kiro.encoder": {"encode": SIMULATED},
 }
 """Module to its functions that lead back to themselves, each with what bounds how often."""
 

@@ -18,17 +18,16 @@ without one gets the default answer.  `Simulator.enqueue` and `Simulator.answer_
 
 from __future__ import annotations
 
-from kiro_asgi.simulator.encoding import Hit, picture, search
 from kiro_asgi.simulator.formats import FORMAT_MARKERS
 from kiro_asgi.simulator.kiro.accounts import PROFILE_ARN, usage_limits
+from kiro_asgi.simulator.kiro.models import MODELS
 from kiro_asgi.simulator.markers import MARKERS, markers_as_markdown
-from kiro_asgi.simulator.models import MODELS, Model
+from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import Event, ExceptionFrame, Hit, picture, search
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
     CorruptChecksum,
-    Event,
-    ExceptionFrame,
     HalfClose,
     Head,
     Layout,

@@ -9,18 +9,16 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool
+from kiro_asgi.simulator.conversation import Conversation, OfferedTool
 from kiro_asgi.simulator.default_answer import call, compose, value_for, wanted_tool
+from kiro_asgi.simulator.pieces import PIECES, TRAILERS, CallPart, Ending, Event, Opened, Piece, Sealed, Words
 from kiro_asgi.simulator.scripts import (
     SEALED,
-    TRAILER_EVENTS,
-    Event,
     Head,
     Layout,
     Repeat,
     Script,
     Trailers,
-    initial_response,
     paced,
     tagged_thinking,
     text,
@@ -52,7 +50,7 @@ class Marker:
     shows: str
     """The effect, as a sentence without a full stop."""
 
-    script: Callable[[KiroConversation, str], Script]
+    script: Callable[[Conversation, str], Script]
     parameter: str = ""
     """Meaning of the text after ``=``; empty: there is none."""
 
@@ -66,33 +64,33 @@ def number(parameter: str, default: float, most: float) -> float:
     return min(max(value, 0.0), most) if value == value else default
 
 
-def _text(conversation: KiroConversation, _: str) -> Script:
+def _text(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *text(*words(SENTENCE), model=conversation.model))
 
 
-def _thinking(conversation: KiroConversation, _: str) -> Script:
+def _thinking(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *text(*words(SENTENCE)))
 
 
-def _thinking_tool(conversation: KiroConversation, parameter: str) -> Script:
+def _thinking_tool(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *call(_tool_named(conversation, parameter), conversation))
 
 
-def _tagged(conversation: KiroConversation, parameter: str) -> Script:
+def _tagged(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *tagged_thinking(THOUGHT, parameter or "thinking"), *text(*words(SENTENCE)))
 
 
-def _redacted(conversation: KiroConversation, _: str) -> Script:
-    return compose(conversation, Event("reasoningContentEvent", {"redactedContent": SEALED}), *text(*words(SENTENCE)))
+def _redacted(conversation: Conversation, _: str) -> Script:
+    return compose(conversation, Sealed(SEALED), *text(*words(SENTENCE)))
 
 
-def _tool_named(conversation: KiroConversation, name: str) -> OfferedTool:
+def _tool_named(conversation: Conversation, name: str) -> OfferedTool:
     named = next((tool for tool in conversation.tools if tool.name == name), None)
     tools = conversation.tools[::-1] if conversation.results else conversation.tools
     return named or wanted_tool(conversation) or next(iter(tools), WEATHER)
 
 
-def _given_arguments(conversation: KiroConversation, name: str) -> Mapping[str, Any] | None:
+def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any] | None:
     """The JSON object that follows ``sim:tool=NAME`` in the question."""
     place = re.search(rf"sim:tool[=:]{re.escape(name)}\s*(?=\{{)", conversation.content) if name else None
     try:
@@ -101,7 +99,7 @@ def _given_arguments(conversation: KiroConversation, name: str) -> Mapping[str, 
         return None
 
 
-def _varied(tool: OfferedTool, conversation: KiroConversation, index: int) -> Mapping[str, Any]:
+def _varied(tool: OfferedTool, conversation: Conversation, index: int) -> Mapping[str, Any]:
     """Arguments that differ from call to call where the schema leaves room."""
     made = value_for(tool.schema, conversation.user_text)
     if not isinstance(made, dict):  # of a tool without a schema
@@ -115,73 +113,73 @@ def _varied(tool: OfferedTool, conversation: KiroConversation, index: int) -> Ma
     return made if key is None or not index else {**made, key: f"{made[key]} {index + 1}"}
 
 
-def _calls(conversation: KiroConversation, parameter: str) -> list[tuple[Event, ...]]:
+def _calls(conversation: Conversation, parameter: str) -> list[tuple[CallPart, ...]]:
     tools = conversation.tools or (WEATHER,)
     picked = (tools[at % len(tools)] for at in range(max(int(number(parameter, 2, 100)), 1)))
     return [call(tool, conversation, at, _varied(tool, conversation, at)) for at, tool in enumerate(picked)]
 
 
-def _tool(conversation: KiroConversation, parameter: str) -> Script:
+def _tool(conversation: Conversation, parameter: str) -> Script:
     arguments = _given_arguments(conversation, parameter)
     called = call(_tool_named(conversation, parameter), conversation, arguments=arguments)
     return compose(conversation, *text("Let me check.", ""), *called)
 
 
-def _parallel(conversation: KiroConversation, parameter: str) -> Script:
+def _parallel(conversation: Conversation, parameter: str) -> Script:
     return compose(
         conversation, *text("Let me check."), *(step for one in _calls(conversation, parameter) for step in one)
     )
 
 
-def _interleaved(conversation: KiroConversation, parameter: str) -> Script:
+def _interleaved(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *tool_calls_interleaved(*_calls(conversation, parameter)))
 
 
-def _cut_tool(conversation: KiroConversation, parameter: str) -> Script:
+def _cut_tool(conversation: Conversation, parameter: str) -> Script:
     tool = _tool_named(conversation, parameter)
-    steps = (*text("I write the file."), *tool_call(tool.name, CUT_INPUT, stop=False))
+    steps: tuple[Piece, ...] = (*text("I write the file."), *tool_call(tool.name, CUT_INPUT, stop=False))
     return compose(conversation, *steps, trailers=Trailers(None, None, 0, None, None))
 
 
-def _bad_tool_json(conversation: KiroConversation, parameter: str) -> Script:
+def _bad_tool_json(conversation: Conversation, parameter: str) -> Script:
     tool = _tool_named(conversation, parameter)
     return compose(conversation, *text("I write the file."), *tool_call(tool.name, CUT_INPUT))
 
 
-def _unicode(conversation: KiroConversation, _: str) -> Script:
+def _unicode(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *text(*UNICODE), layout=Layout(chunk=7))
 
 
-def _stop(reason: str) -> Callable[[KiroConversation, str], Script]:
-    def script(conversation: KiroConversation, _: str) -> Script:
+def _stop(reason: str) -> Callable[[Conversation, str], Script]:
+    def script(conversation: Conversation, _: str) -> Script:
         return compose(conversation, *text(*words(SENTENCE)[:-3]), trailers=Trailers(reason))
 
     return script
 
 
-def _context_full(conversation: KiroConversation, _: str) -> Script:
+def _context_full(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *text(*words(SENTENCE)), trailers=Trailers(None, None, 0, 100.0))
 
 
-def _thinking_only(conversation: KiroConversation, _: str) -> Script:
+def _thinking_only(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)))
 
 
-def _count(conversation: KiroConversation, parameter: str) -> Script:
+def _count(conversation: Conversation, parameter: str) -> Script:
     last = int(number(parameter, 10, 100_000))
     return compose(conversation, *text(*(f"{at} " for at in range(1, last + 1))))
 
 
-def _repeated(conversation: KiroConversation, piece: str, times: int) -> Script:
+def _repeated(conversation: Conversation, piece: str, times: int) -> Script:
     head, *trailers = compose(conversation)
-    return (head, Repeat(Event("assistantResponseEvent", {"content": piece}), times), *trailers)
+    return (head, Repeat(Words(piece), times), *trailers)
 
 
-def _long(conversation: KiroConversation, parameter: str) -> Script:
+def _long(conversation: Conversation, parameter: str) -> Script:
     return _repeated(conversation, "word ", int(number(parameter, 1000, 10_000_000)))
 
 
-def _flood(conversation: KiroConversation, parameter: str) -> Script:
+def _flood(conversation: Conversation, parameter: str) -> Script:
     return _repeated(conversation, "0123456789abcdef" * 4096, int(number(parameter, 8, 10_240)) * 16)
 
 
@@ -213,25 +211,21 @@ ANSWERS: Final[Mapping[str, Marker]] = {
 """Answers in place of the default one."""
 
 
-def _inserted(script: Script, extra: Event) -> Script:
-    return tuple(part for step in script for part in ((step, extra) if isinstance(step, Head | Event) else (step,)))
+def _inserted(script: Script, extra: Piece) -> Script:
+    spots = (Head, *PIECES)
+    return tuple(part for step in script for part in ((step, extra) if isinstance(step, spots) else (step,)))
 
 
-def _without(*names: str) -> Callable[[Script, str], Script]:
-    return lambda script, _: tuple(step for step in script if not (isinstance(step, Event) and step.type in names))
+def _without(*kinds: type) -> Callable[[Script, str], Script]:
+    return lambda script, _: tuple(step for step in script if not isinstance(step, kinds))
 
 
 def _without_usage(script: Script, _: str) -> Script:
-    return tuple(
-        evolve(step, payload={key: value for key, value in step.payload.items() if key != "tokenUsage"})
-        if isinstance(step, Event) and step.type == "metadataEvent"
-        else step
-        for step in script
-    )
+    return tuple(evolve(step, used=None) if isinstance(step, Ending) else step for step in script)
 
 
 def _initial(script: Script, _: str) -> Script:
-    opening = initial_response("00000000-0000-4000-8000-000000000000")
+    opening = Opened("00000000-0000-4000-8000-000000000000")
     return tuple(part for step in script for part in ((step, opening) if isinstance(step, Head) else (step,)))
 
 
@@ -251,8 +245,8 @@ CHANGES: Final[Mapping[str, tuple[str, Callable[[Script, str], Script], str]]] =
     "empty-frames": ("an empty text event after every event", lambda script, _: _inserted(script, *text("")), ""),
     "unknown-event": ("an event of an unknown type after every event", lambda script, _: _inserted(script, FOO), ""),
     "initial": ("an initial-response event first", _initial, ""),
-    "no-trailers": ("no metadata, context usage or metering event", _without(*TRAILER_EVENTS), ""),
-    "no-metadata": ("no metadata event, as some accounts never get one", _without("metadataEvent"), ""),
+    "no-trailers": ("no metadata, context usage or metering event", _without(*TRAILERS), ""),
+    "no-metadata": ("no metadata event, as some accounts never get one", _without(Ending), ""),
     "no-usage": ("a metadata event with a stop reason only", _without_usage, ""),
 }
 """Changes to any answer: the effect in words, the change, its parameter."""

@@ -19,17 +19,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.conversation import KiroConversation, OfferedTool, as_list, as_map
-from kiro_asgi.simulator.models import MODELS
+from kiro_asgi.simulator.conversation import Conversation, OfferedTool
+from kiro_asgi.simulator.pieces import CallPart, Opened, Piece
 from kiro_asgi.simulator.scripts import (
-    Event,
     Head,
     Layout,
     Script,
     Trailers,
     answer,
     conversation_id,
-    initial_response,
     tagged_thinking,
     text,
     thinking,
@@ -286,33 +284,31 @@ MAX_OBJECTS: Final = 64
 
 
 def compose(
-    conversation: KiroConversation, *steps: Event, trailers: Trailers | None = None, layout: Layout | None = None
+    conversation: Conversation, *steps: Piece, trailers: Trailers | None = None, layout: Layout | None = None
 ) -> Script:
     """A complete answer to *conversation* around *steps*, with the head and the trailers that fit it."""
-    identity = str(conversation.state.get("conversationId") or conversation_id(conversation.content))
-    opening = (initial_response(identity),) if conversation.rpc else ()
-    headers = () if conversation.rpc else (("x-amzn-codewhisperer-conversation-id", identity),)
-    head = Head(headers=headers, layout=layout or Layout())
+    identity = conversation.id or conversation_id(conversation.content)
+    opening = (Opened(identity),) if conversation.opens else ()
+    head = Head(conversation="" if conversation.opens else identity, layout=layout or Layout())
     return answer(*opening, *steps, trailers=trailers or _trailers(conversation, steps), head=head)
 
 
-def _trailers(conversation: KiroConversation, steps: tuple[Event, ...]) -> Trailers:
-    called = any(step.type == "toolUseEvent" for step in steps)
-    window = next((model.window for model in MODELS if model.id == conversation.model), 200_000)
-    prompt = conversation.size
+def _trailers(conversation: Conversation, steps: tuple[Piece, ...]) -> Trailers:
+    called = any(isinstance(step, CallPart) for step in steps)
+    prompt, window = conversation.size, conversation.window
     return Trailers(
         "TOOL_USE" if called else "END_TURN", prompt, len(steps), round(100 * (prompt + len(steps)) / window, 4), 0.0123
     )
 
 
-def thought_about(conversation: KiroConversation) -> str:
+def thought_about(conversation: Conversation) -> str:
     """Return the text of a thought about a prompt."""
     if conversation.results:
         return "The tool has answered. I should tell the user."
     return f"The user says: {conversation.user_text[:80]} I should answer that."
 
 
-def default_answer(conversation: KiroConversation) -> Script:
+def default_answer(conversation: Conversation) -> Script:
     """Answer any prompt."""
     steps = next(steps for make in ANSWERS if (steps := make(conversation)) is not None)
     thought = thought_about(conversation)
@@ -323,18 +319,18 @@ def default_answer(conversation: KiroConversation) -> Script:
     return compose(conversation, *steps)
 
 
-def _text(conversation: KiroConversation, sentence: str) -> tuple[Event, ...]:
+def _text(conversation: Conversation, sentence: str) -> tuple[Piece, ...]:
     return text(*words(sentence), model=conversation.model)
 
 
-def _quoted_results(conversation: KiroConversation) -> tuple[Event, ...] | None:
+def _quoted_results(conversation: Conversation) -> tuple[Piece, ...] | None:
     if not conversation.results:
         return None
-    quotes = (f"{'failed: ' if failed else ''}{result[:500]}" for _, result, failed in conversation.results)
+    quotes = (f"{'failed: ' if each.failed else ''}{each.text[:500]}" for each in conversation.results)
     return _text(conversation, "The tool says: " + "; ".join(quotes))
 
 
-def _demanded_json(conversation: KiroConversation) -> tuple[Event, ...] | None:
+def _demanded_json(conversation: Conversation) -> tuple[Piece, ...] | None:
     places = conversation.content, conversation.instructions
     if not any(map(JSON_WANTED.search, places)):
         return None
@@ -385,7 +381,7 @@ def _distinctive_words(sentence: str) -> set[str]:
     return {part.lower() for part in parts if len(part) > 2} - COMMON_WORDS
 
 
-def wanted_tool(conversation: KiroConversation) -> OfferedTool | None:
+def wanted_tool(conversation: Conversation) -> OfferedTool | None:
     """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human, or is a result.
 
     Where a call is demanded after a result, it is one of the last tool: agents put the one there that ends their loop.
@@ -413,39 +409,33 @@ def _closeness(wanted: set[str], tool: OfferedTool) -> int:
 
 
 def call(
-    tool: OfferedTool, conversation: KiroConversation, index: int = 0, arguments: Mapping[str, Any] | None = None
-) -> tuple[Event, ...]:
+    tool: OfferedTool, conversation: Conversation, index: int = 0, arguments: Mapping[str, Any] | None = None
+) -> tuple[CallPart, ...]:
     """A call of *tool* with arguments that fit its schema and, where possible, the prompt."""
     made = value_for(tool.schema, conversation.user_text) if arguments is None else arguments
-    identity = tool_id(f"{conversation.content}\0{len(conversation.history)}", index)
+    identity = tool_id(f"{conversation.content}\0{len(conversation.earlier)}", index)
     return tool_call(tool.name, made if isinstance(made, dict) else {}, call_id=identity)
 
 
-def _tool_call(conversation: KiroConversation) -> tuple[Event, ...] | None:
+def _tool_call(conversation: Conversation) -> tuple[Piece, ...] | None:
     tool = wanted_tool(conversation)
     if tool is None:
         return None
     return (*_text(conversation, f"Let me use {tool.name}."), *text(""), *call(tool, conversation))
 
 
-def _echo(conversation: KiroConversation) -> tuple[Event, ...]:
+def _echo(conversation: Conversation) -> tuple[Piece, ...]:
     return _text(conversation, f"You said: {conversation.user_text}{_seen(conversation)}")
 
 
-def _seen(conversation: KiroConversation) -> str:
-    pictures = [as_map(picture) for picture in as_list(conversation.current.get("images"))]
-    if not pictures:
+def _seen(conversation: Conversation) -> str:
+    if not conversation.images:
         return ""
-    each = ", ".join(f"image/{picture.get('format')} of {_size(picture)} bytes" for picture in pictures)
-    return f" I also see {len(pictures)} image{'s' * (len(pictures) != 1)}: {each}."
+    each = ", ".join(f"image/{kind} of {size} bytes" for kind, size in conversation.images)
+    return f" I also see {len(conversation.images)} image{'s' * (len(conversation.images) != 1)}: {each}."
 
 
-def _size(picture: Mapping[str, Any]) -> int:
-    encoded = str(as_map(picture.get("source")).get("bytes", "")).rstrip("=")
-    return len(encoded) * 3 // 4
-
-
-ANSWERS: Final[tuple[Callable[[KiroConversation], tuple[Event, ...] | None], ...]] = (
+ANSWERS: Final[tuple[Callable[[Conversation], tuple[Piece, ...] | None], ...]] = (
     _tool_call,
     _demanded_json,
     _quoted_results,

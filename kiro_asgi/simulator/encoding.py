@@ -1,23 +1,37 @@
-"""Encodes a script in another format than Kiro's: an event becomes neutral pieces, and an encoder makes bytes of them.
+"""Encodes a script in one format: an encoder makes bytes of its pieces.
 
-Two kinds of event, `search` and `picture`, are only for formats other than Kiro's.  Pauses, breaks and raw bytes of a
-script stay as they are, so the faults of the wire are the same in all formats.
+Pauses, breaks and raw bytes of a script stay as they are, so the faults of the wire are the same in all formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
-from kiro_asgi.simulator.conversation import as_map
-from kiro_asgi.simulator.scripts import (
-    EVENT_STREAM,
-    CloseEarly,
-    CorruptChecksum,
+from kiro_asgi.simulator.pieces import (
+    CONTEXT_FULL,
+    PIECES,
+    AnswerEnd,
+    CallPart,
+    Charged,
+    ContextUsed,
+    Ending,
     Event,
     ExceptionFrame,
+    Opened,
+    Picture,
+    Seal,
+    Sealed,
+    Searched,
+    Thought,
+    TokensUsed,
+    Words,
+)
+from kiro_asgi.simulator.scripts import (
+    CloseEarly,
+    CorruptChecksum,
     HalfClose,
     Head,
     RawBytes,
@@ -30,179 +44,25 @@ from kiro_asgi.simulator.scripts import (
     json_answer,
 )
 
-CONTEXT_FULL: Final = "CONTEXT_FULL"
-"""Stop reason of an answer after which the context window has no room left."""
-
-
-@frozen
-class Words:
-    """Answer text."""
-
-    text: str
-
-
-@frozen
-class Thought:
-    """Readable thinking."""
-
-    text: str
-
-
-@frozen
-class Seal:
-    """The signature of the thought before it."""
-
-    signature: str
-
-
-@frozen
-class Sealed:
-    """Thinking that is not readable."""
-
-    data: str
-
-
-@frozen
-class CallPart:
-    """A part of a tool call: its beginning, some of its arguments, or its end."""
-
-    call_id: str
-    name: str
-    input: str = ""
-    stop: bool = False
-
-
-@frozen
-class Picture:
-    """An image, whole."""
-
-    media_type: str
-    data: str
-    """Base64."""
-
-
-@frozen
-class Hit:
-    """One result of a search."""
-
-    url: str
-    title: str
-
-
-@frozen
-class Searched:
-    """A search by the service itself, which the text after it rests on."""
-
-    query: str
-    hits: tuple[Hit, ...]
-
-
-@frozen
-class AnswerEnd:
-    """Why the answer ends."""
-
-    reason: str
-    """In Kiro's words, e.g. ``END_TURN``; unknown ones go out unchanged."""
-
-    sequence: str = ""
-    """The stop sequence that was met."""
-
-
-@frozen
-class TokensUsed:
-    """Tokens of prompt and answer."""
-
-    input: int
-    """Without cached ones."""
-
-    output: int
-    cached: int = 0
-
-
-@frozen
-class Unknown:
-    """An event that no client knows."""
-
-    name: str
-    payload: Mapping[str, Any]
-
-
-@frozen
-class Failure:
-    """An error after the answer began."""
-
-    name: str
-    """In Kiro's words, e.g. ``ThrottlingException``."""
-
-    message: str
-
-
-Piece = Words | Thought | Seal | Sealed | CallPart | Picture | Searched | AnswerEnd | TokensUsed | Unknown | Failure
-
-
-def search(query: str, *hits: Hit) -> Event:
-    """The event of a search by the service itself."""
-    return Event("searchEvent", {"query": query, "hits": [[hit.url, hit.title] for hit in hits]})
-
-
-def picture(media_type: str, data: str) -> Event:
-    """The event of an image, *data* in base64."""
-    return Event("imageEvent", {"mediaType": media_type, "data": data})
-
-
-def _reasoning(payload: Mapping[str, Any]) -> Iterator[Piece]:
-    if "text" in payload:
-        yield Thought(payload["text"])
-    if "signature" in payload:
-        yield Seal(payload["signature"])
-    if "redactedContent" in payload:
-        yield Sealed(payload["redactedContent"])
-
-
-def _call(payload: Mapping[str, Any]) -> Iterator[Piece]:
-    yield CallPart(payload["toolUseId"], payload["name"], payload.get("input", ""), payload.get("stop", False))
-
-
-def _metadata(payload: Mapping[str, Any]) -> Iterator[Piece]:
-    used = as_map(payload.get("tokenUsage"))
-    if used:
-        yield TokensUsed(used["uncachedInputTokens"], used["outputTokens"], used["cacheReadInputTokens"])
-    if "stopReason" in payload:
-        yield AnswerEnd(payload["stopReason"], payload.get("stopSequence", ""))
-
-
-def _context(payload: Mapping[str, Any]) -> Iterator[Piece]:
-    if payload["contextUsagePercentage"] >= 100:
-        yield AnswerEnd(CONTEXT_FULL)
-
-
-def _search(payload: Mapping[str, Any]) -> Iterator[Piece]:
-    yield Searched(payload["query"], tuple(Hit(url, title) for url, title in payload["hits"]))
-
-
-EVENTS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Piece]]]] = {
-    "assistantResponseEvent": lambda payload: iter((Words(payload["content"]),)),
-    "reasoningContentEvent": _reasoning,
-    "toolUseEvent": _call,
-    "metadataEvent": _metadata,
-    "contextUsageEvent": _context,
-    "searchEvent": _search,
-    "imageEvent": lambda payload: iter((Picture(payload["mediaType"], payload["data"]),)),
-    "meteringEvent": lambda payload: iter(()),
-    "initial-response": lambda payload: iter(()),
-}
-"""Event type to its pieces."""
+Piece = (
+    Words | Thought | Seal | Sealed | CallPart | Picture | Searched | AnswerEnd | TokensUsed | Event | ExceptionFrame
+)
+"""What an encoder is given."""
 
 
 def pieces_of(step: Step) -> tuple[Piece, ...] | None:
-    """Return the pieces of *step*; ``None`` if it is no `Event` and no `ExceptionFrame`."""
+    """Return what an encoder makes of *step*; ``None`` if it is no part of the answer."""
     match step:
-        case Event(name, payload):
-            return tuple(EVENTS[name](payload)) if name in EVENTS else (Unknown(name, payload),)
-        case ExceptionFrame(name, message):
-            return (Failure(name, message),)
-        case _:
-            return None
+        case Ending(reason, sequence, used):
+            end = () if reason is None else (AnswerEnd(reason, sequence),)
+            return end if used is None else (used, *end)
+        case ContextUsed(percentage):
+            return (AnswerEnd(CONTEXT_FULL),) if percentage >= 100 else ()
+        case Charged() | Opened():
+            return ()
+        case ExceptionFrame():
+            return (step,)
+    return (step,) if isinstance(step, PIECES) else None
 
 
 SSE: Final = "text/event-stream"
@@ -227,7 +87,7 @@ class AnswerEncoder(Protocol):
         """The whole answer in one document."""
         ...
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         ...
 
@@ -251,7 +111,7 @@ class CollectedAnswer:
 
     blocks: list[AnswerBlock] = field(factory=list)
     stop: AnswerEnd | None = None
-    failure: Failure | None = None
+    failure: ExceptionFrame | None = None
 
     def add(self, piece: Piece) -> None:
         """Take in one more piece."""
@@ -270,9 +130,9 @@ class CollectedAnswer:
                 self._opened(piece)
             case AnswerEnd():
                 self.stop = piece
-            case Failure():
+            case ExceptionFrame():
                 self.failure = piece
-            case TokensUsed() | Unknown():
+            case TokensUsed() | Event():
                 pass
 
     def _call(self, call_id: str) -> AnswerBlock | None:
@@ -305,7 +165,7 @@ def encode_script(script: Script, encoder: AnswerEncoder, *, stream: bool) -> Sc
 
 
 def _head(step: Step, encoder: AnswerEncoder) -> Step:
-    if isinstance(step, Head) and step.content_type == EVENT_STREAM:
+    if isinstance(step, Head) and step.content_type is None:
         return evolve(step, content_type=encoder.content_type, headers=())
     return step
 

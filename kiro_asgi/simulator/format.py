@@ -10,12 +10,13 @@ from urllib.parse import parse_qsl
 from attrs import evolve, field, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS
-from kiro_asgi.simulator.conversation import KiroConversation
-from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed, encode_script, used_by
+from kiro_asgi.simulator.conversation import Conversation
+from kiro_asgi.simulator.encoding import AnswerEncoder, encode_script, used_by
 from kiro_asgi.simulator.markers import Repertoire, find_markers, play, searched, with_thought
 from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import COUNTED, Ending, TokensUsed, Words
 from kiro_asgi.simulator.request import RecordedRequest
-from kiro_asgi.simulator.scripts import Event, Repeat, Script, Step, json_answer
+from kiro_asgi.simulator.scripts import Repeat, Script, Step, json_answer
 
 NOT_JSON: Final = "The request body is not a JSON object."
 
@@ -26,7 +27,7 @@ Json = Mapping[str, Any]
 class Question:
     """A request of any format, as far as the answer depends on it."""
 
-    conversation: KiroConversation
+    conversation: Conversation
     model: str
     stream: bool
     max_tokens: int | None = None
@@ -166,7 +167,7 @@ class SimulatedFormat:
 
     def refusal(self, name: str) -> Script:
         """Return the refusal *name*, a fault of the repertoire."""
-        return self.repertoire.faults[name].script(KiroConversation({}), "")
+        return self.repertoire.faults[name].script(Conversation(), "")
 
     def chat(
         self, request: RecordedRequest, document: Json | None, *, strict: bool, first_time: Callable[..., bool]
@@ -234,10 +235,6 @@ def _is(name: str, model: Model) -> bool:
     return name == model.id or name.startswith(f"{model.id}-20")
 
 
-COUNTED_EVENTS: Final = ("assistantResponseEvent", "reasoningContentEvent", "toolUseEvent")
-"""Each counts as one token."""
-
-
 def limited(script: Script, question: Question) -> Script:
     """End *script* at the token limit and the stop sequences of *question*; each event counts as a token."""
     script = _up_to_stop(script, question.stops) if question.stops else script
@@ -252,7 +249,7 @@ def _up_to_length(script: Script, most: int) -> Script:
 def _tokens(step: Step) -> int:
     if isinstance(step, Repeat):
         return step.times
-    return int(isinstance(step, Event) and step.type in COUNTED_EVENTS)
+    return int(isinstance(step, COUNTED))
 
 
 def _shortened(script: Script, most: int) -> Iterator[Step]:
@@ -262,12 +259,12 @@ def _shortened(script: Script, most: int) -> Iterator[Step]:
         if isinstance(step, Repeat) and left:
             yield evolve(step, times=min(step.times, left))
         elif tokens <= left:
-            yield _ended(step, stopReason="MAX_TOKENS")
+            yield _ended(step, "MAX_TOKENS")
         left = max(left - tokens, 0)
 
 
 def _up_to_stop(script: Script, stops: tuple[str, ...]) -> Script:
-    text = "".join(_text(step) or "" for step in script)
+    text = "".join(step.text for step in script if isinstance(step, Words))
     places = sorted((at, stop) for stop in stops if stop and (at := text.find(stop)) >= 0)
     return tuple(_stopped(script, *places[0])) if places else script
 
@@ -275,22 +272,14 @@ def _up_to_stop(script: Script, stops: tuple[str, ...]) -> Script:
 def _stopped(script: Script, at: int, stop: str) -> Iterator[Step]:
     done = 0
     for step in script:
-        content = _text(step)
-        if content is not None and isinstance(step, Event):
-            kept = content[: max(at - done, 0)]
-            done += len(content)
+        if isinstance(step, Words):
+            kept = step.text[: max(at - done, 0)]
+            done += len(step.text)
             if kept:
-                yield evolve(step, payload={**step.payload, "content": kept})
+                yield evolve(step, text=kept)
         elif done <= at or not _tokens(step):
-            yield _ended(step, stopReason="STOP_SEQUENCE", stopSequence=stop)
+            yield _ended(step, "STOP_SEQUENCE", stop)
 
 
-def _text(step: Step) -> str | None:
-    """The text of *step*; ``None`` if it has none."""
-    return step.payload["content"] if isinstance(step, Event) and step.type == "assistantResponseEvent" else None
-
-
-def _ended(step: Step, **reason: str) -> Step:
-    if isinstance(step, Event) and step.type == "metadataEvent":
-        return evolve(step, payload={**step.payload, **reason})
-    return step
+def _ended(step: Step, reason: str, sequence: str = "") -> Step:
+    return evolve(step, reason=reason, sequence=sequence) if isinstance(step, Ending) else step

@@ -18,11 +18,11 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.answers import ANSWERS, CHANGES, SENTENCE, Marker, number
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.default_answer import compose, default_answer, thought_about
-from kiro_asgi.simulator.encoding import Hit, search
 from kiro_asgi.simulator.kiro.faults import FAULTS
-from kiro_asgi.simulator.scripts import Event, Script, Trailers, json_answer, text, thinking, words
+from kiro_asgi.simulator.pieces import PIECES, CallPart, Ending, Hit, Seal, Sealed, Thought, Words, search
+from kiro_asgi.simulator.scripts import Script, Trailers, json_answer, text, thinking, words
 
 Change = tuple[str, Callable[[Script, str], Script], str]
 """Its effect in words, the change itself, the meaning of its parameter."""
@@ -92,9 +92,7 @@ def find_markers(prompt: str) -> list[tuple[str, str]]:
     return [(match[1], match[2] or "") for match in found if match]
 
 
-def play(
-    conversation: KiroConversation, first_time: Callable[[str], bool], repertoire: Repertoire = REPERTOIRE
-) -> Script:
+def play(conversation: Conversation, first_time: Callable[[str], bool], repertoire: Repertoire = REPERTOIRE) -> Script:
     """The script that the markers of *conversation* choose.
 
     Args:
@@ -111,7 +109,7 @@ def play(
 
 
 def _answer(
-    conversation: KiroConversation,
+    conversation: Conversation,
     markers: list[tuple[str, str]],
     first_time: Callable[[str], bool],
     repertoire: Repertoire,
@@ -146,35 +144,32 @@ HITS: Final = (
 )
 
 
-def searched(conversation: KiroConversation, script: Script) -> Script:
+def searched(conversation: Conversation, script: Script) -> Script:
     """*script* with a search before its first text; without any text, *script*."""
-    at = next((at for at, step in enumerate(script) if _is_text(step)), None)
+    at = next((at for at, step in enumerate(script) if isinstance(step, Words)), None)
     done = search(conversation.user_text[:80] or "simulated", *HITS)
     return script if at is None else (*script[:at], done, *script[at:])
 
 
-def with_thought(conversation: KiroConversation, script: Script) -> Script:
+def with_thought(conversation: Conversation, script: Script) -> Script:
     """*script* with a thought before everything else, if it has a call and no thought."""
-    kinds = [step.type for step in script if isinstance(step, Event)]
-    if "toolUseEvent" not in kinds or "reasoningContentEvent" in kinds:
+    spots = [at for at, step in enumerate(script) if isinstance(step, PIECES)]
+    kinds = {type(script[at]) for at in spots}
+    if CallPart not in kinds or kinds & {Thought, Seal, Sealed}:
         return script
-    at = next(at for at, step in enumerate(script) if isinstance(step, Event))
+    at = spots[0]
     return (*script[:at], *thinking(*words(thought_about(conversation))), *script[at:])
 
 
-def _is_text(step: Any) -> bool:
-    return isinstance(step, Event) and step.type == "assistantResponseEvent"
-
-
-def _search(conversation: KiroConversation, _: str) -> Script:
+def _search(conversation: Conversation, _: str) -> Script:
     return searched(conversation, compose(conversation, *text(*words(SENTENCE))))
 
 
-def _refused(conversation: KiroConversation, _: str) -> Script:
+def _refused(conversation: Conversation, _: str) -> Script:
     return compose(conversation, trailers=Trailers("REFUSED"))
 
 
-def _finished(conversation: KiroConversation, parameter: str) -> Script:
+def _finished(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *text(*words(SENTENCE)), trailers=Trailers(parameter or "OTHER"))
 
 
@@ -185,14 +180,11 @@ def habit(shows: str, parameter: str = "") -> Change:
 
 def _cached(script: Script, parameter: str) -> Script:
     cached = int(number(parameter, 16, 1e6))
-    return tuple(_with_cached(step, cached) if isinstance(step, Event) else step for step in script)
+    return tuple(_with_cached(step, cached) if isinstance(step, Ending) else step for step in script)
 
 
-def _with_cached(step: Event, cached: int) -> Event:
-    used = step.payload.get("tokenUsage")
-    if used is None:
-        return step
-    return evolve(step, payload={**step.payload, "tokenUsage": {**used, "cacheReadInputTokens": cached}})
+def _with_cached(step: Ending, cached: int) -> Ending:
+    return step if step.used is None else evolve(step, used=evolve(step.used, cached=cached))
 
 
 EXTRA_ANSWERS: Final[Mapping[str, Marker]] = {
@@ -232,9 +224,9 @@ def repertoire(
     )
 
 
-def _refusing(refusal: Callable[..., Script], refused: tuple[Any, ...]) -> Callable[[KiroConversation, str], Script]:
+def _refusing(refusal: Callable[..., Script], refused: tuple[Any, ...]) -> Callable[[Conversation, str], Script]:
     return lambda conversation, parameter: refusal(*refused)
 
 
-def _throttled(refusal: Callable[..., Script], refused: tuple[Any, ...]) -> Callable[[KiroConversation, str], Script]:
+def _throttled(refusal: Callable[..., Script], refused: tuple[Any, ...]) -> Callable[[Conversation, str], Script]:
     return lambda conversation, parameter: refusal(*refused, retry_after=parameter or "2")

@@ -1,14 +1,13 @@
 """Scripts: what the simulated service sends, step by step, faults included, and short ways to write them.
 
-A script is a tuple of steps.  Steps that are bytes (`Event`, `ExceptionFrame`, `RawBytes`, `TornFrame`,
-`CorruptChecksum`, `Repeat`) go out in order; the others are behaviour.  `Head` is the response's head, implied
-before the first byte where it is left out, so that ``(Stall(),)`` is silence before the first byte and ``(Head(),
-Stall())`` silence after the head.  A script that ends without `Reset`, `CloseEarly`, `HalfClose` or `Stall`
-completes the response properly.
+A script is a tuple of steps.  Steps that become bytes (pieces of an answer, `ExceptionFrame`, `RawBytes`, `TornFrame`,
+`CorruptChecksum`, `Repeat`) go out in order, each as the encoder of the service writes it; the others are behaviour.
+`Head` is the response's head, implied before the first byte where it is left out, so that ``(Stall(),)`` is silence
+before the first byte and ``(Head(), Stall())`` silence after the head.  A script that ends without `Reset`,
+`CloseEarly`, `HalfClose` or `Stall` completes the response properly.
 
-`answer` writes a whole one around `text`, `thinking`, `tool_call` …  The shapes and their order are the service's:
-reasoning first, then text, tool calls one after the other, each opened by a frame without input and closed by a frame
-with ``stop``; at the end the trailers (`Trailers`), every one of which may be missing.
+`answer` writes a whole one around `text`, `thinking`, `tool_call` …  Their order is that of services: reasoning first,
+then text, tool calls one after the other; at the end the trailers (`Trailers`), every one of which may be missing.
 
     >>> simulator.enqueue(answer(*text("Hel", "lo")))  # an ordinary answer
     >>> simulator.enqueue((*text("Hel"), Reset()))  # a connection that breaks in the middle
@@ -26,9 +25,20 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from kiro_asgi.wire.eventstream import encode_frame
+from kiro_asgi.simulator.pieces import (
+    PIECES,
+    CallPart,
+    Charged,
+    ContextUsed,
+    Ending,
+    ExceptionFrame,
+    Piece,
+    Seal,
+    Thought,
+    TokensUsed,
+    Words,
+)
 
-EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 JSON: Final = "application/json"
 
 
@@ -48,29 +58,17 @@ class Head:
     """Status line and headers."""
 
     status: int = 200
-    content_type: str = EVENT_STREAM
+    content_type: str | None = None
+    """``None`` for that of the format in which the script is encoded."""
+
     headers: tuple[tuple[str, str], ...] = ()
+    conversation: str = ""
+    """Id of the conversation that it answers, for a service that names it in a header."""
+
     length: int | None = None
     """``Content-Length``; ``None``: chunked."""
 
     layout: Layout = field(factory=Layout)
-
-
-@frozen
-class Event:
-    """One event frame."""
-
-    type: str
-    payload: Mapping[str, Any]
-
-
-@frozen
-class ExceptionFrame:
-    """One exception frame; the service ends the stream after it."""
-
-    name: str
-    message: str
-    reason: str | None = None
 
 
 @frozen
@@ -84,7 +82,7 @@ class RawBytes:
 class CorruptChecksum:
     """A frame with one flipped bit in a checksum."""
 
-    frame: Event | ExceptionFrame
+    frame: Piece | ExceptionFrame
     which: str = "message"
     """``message`` or ``prelude``."""
 
@@ -93,7 +91,7 @@ class CorruptChecksum:
 class TornFrame:
     """The beginning of a frame; what follows in the script decides how the connection ends."""
 
-    frame: Event | ExceptionFrame
+    frame: Piece | ExceptionFrame
     keep: int | None = None
     """Bytes that are sent, negative counting from the end; ``None``: half."""
 
@@ -102,7 +100,7 @@ class TornFrame:
 class Repeat:
     """The same frame many times over, encoded once."""
 
-    frame: Event | RawBytes
+    frame: Piece | RawBytes
     times: int
 
 
@@ -133,51 +131,14 @@ class HalfClose:
     """FIN without completing the response; the other direction stays open until the peer closes."""
 
 
-ByteStep = Event | ExceptionFrame | RawBytes | CorruptChecksum | TornFrame | Repeat
+ByteStep = Piece | ExceptionFrame | RawBytes | CorruptChecksum | TornFrame | Repeat
 Step = ByteStep | Head | Pause | Stall | Reset | CloseEarly | HalfClose
 Script = tuple[Step, ...]
 
-BYTE_STEPS: Final = (Event, ExceptionFrame, RawBytes, CorruptChecksum, TornFrame, Repeat)
-"""The steps that `encode` knows."""
-
-
-def _frame(kind: str, name: str, payload: Mapping[str, Any]) -> bytes:
-    headers = {":message-type": kind, f":{kind}-type": name, ":content-type": JSON}
-    return encode_frame(headers, json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def _corrupt(data: bytes, which: str) -> bytes:
-    place = 8 if which == "prelude" else len(data) - 1
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-
-
-def encode(step: Step) -> bytes:
-    """The bytes of a step in `BYTE_STEPS`; of a `Repeat`, those of one round."""
-    match step:
-        case Event(name, payload):
-            return _frame("event", name, payload)
-        case ExceptionFrame(name, message, reason):
-            return _frame("exception", name, {"message": message, "reason": reason})
-        case RawBytes(data):
-            return data
-        case CorruptChecksum(frame, which):
-            return _corrupt(encode(frame), which)
-        case TornFrame(frame, keep):
-            data = encode(frame)
-            return data[: len(data) // 2 if keep is None else keep]
-        case Repeat(frame, _):
-            return encode(frame)
-        case _:
-            raise AssertionError(f"{step!r} has no bytes")
-
+BYTE_STEPS: Final = (*PIECES, ExceptionFrame, RawBytes, CorruptChecksum, TornFrame, Repeat)
+"""Those that an encoder makes bytes of."""
 
 Action = Head | bytes | Pause | Stall | Reset | CloseEarly | HalfClose
-
-
-def _pieces(step: Step) -> Iterator[bytes]:
-    data = encode(step)
-    for _ in range(step.times if type(step) is Repeat else 1):
-        yield data
 
 
 def _full_chunks(pending: bytearray, size: int) -> Iterator[bytes]:
@@ -186,8 +147,15 @@ def _full_chunks(pending: bytearray, size: int) -> Iterator[bytes]:
         del pending[:size]
 
 
+def _bytes(step: RawBytes | Repeat) -> Iterator[bytes]:
+    frame, times = (step.frame, step.times) if isinstance(step, Repeat) else (step, 1)
+    assert isinstance(frame, RawBytes), f"{frame!r} is not encoded"
+    for _ in range(times):
+        yield frame.data
+
+
 def lay_out(script: Script) -> Iterator[Action]:
-    """Turn *script* into actions, in order; each ``bytes`` is one HTTP chunk and never empty.
+    """Turn *script*, which a format has encoded, into actions, in order; each ``bytes`` is one HTTP chunk, never empty.
 
     Chunks do not reach over a step that is not bytes: what is there goes out before a pause begins or a connection
     breaks.
@@ -195,8 +163,8 @@ def lay_out(script: Script) -> Iterator[Action]:
     chunk = 0
     pending = bytearray()
     for step in script:
-        if isinstance(step, BYTE_STEPS):
-            for data in _pieces(step):
+        if isinstance(step, RawBytes | Repeat):
+            for data in _bytes(step):
                 pending += data
                 if pending:
                     yield from _full_chunks(pending, chunk or len(pending))
@@ -206,6 +174,7 @@ def lay_out(script: Script) -> Iterator[Action]:
             pending.clear()
         if isinstance(step, Head):
             chunk = step.layout.chunk
+        assert isinstance(step, Action), f"{step!r} is not encoded"
         yield step
     if pending:
         yield bytes(pending)
@@ -220,10 +189,8 @@ def with_layout(script: Script, layout: Layout) -> Script:
 
 def paced(script: Script, seconds: float) -> Script:
     """The same script with a pause after every event."""
-    return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, Event) else (step,)))
+    return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, PIECES) else (step,)))
 
-
-TRAILER_EVENTS: Final = ("metadataEvent", "contextUsageEvent", "meteringEvent")
 
 ERROR_TYPES: Final[Mapping[int, str]] = {
     400: "ValidationException",
@@ -246,48 +213,32 @@ SEALED: Final = "c2VhbGVk"
 
 @frozen
 class Trailers:
-    """The events after the content; ``None`` leaves an event, or a part of it, out."""
+    """What follows the content; ``None`` leaves a piece, or a part of it, out."""
 
     stop_reason: str | None = "END_TURN"
-    """``END_TURN``, ``TOOL_USE``, ``MAX_TOKENS``, ``STOP_SEQUENCE``, ``CONTENT_FILTERED``, ``GUARDRAIL_INTERVENED``."""
+    """One of `REASONS`."""
 
     input_tokens: int | None = 31
-    """Without it ``metadataEvent`` has no ``tokenUsage``; without *stop_reason* either there is no such event."""
+    """Without it the ending says nothing of tokens; without *stop_reason* either there is none."""
 
     output_tokens: int = 8
     context_percentage: float | None = 1.5
     credits: float | None = 0.0123
 
-    def _metadata(self) -> dict[str, Any]:
-        payload: dict[str, Any] = {} if self.stop_reason is None else {"stopReason": self.stop_reason}
-        if self.input_tokens is not None:
-            payload["tokenUsage"] = {
-                "uncachedInputTokens": self.input_tokens,
-                "cacheReadInputTokens": 0,
-                "cacheWriteInputTokens": 0,
-                "outputTokens": self.output_tokens,
-                "totalTokens": self.input_tokens + self.output_tokens,
-            }
-        return payload
-
-    def events(self) -> tuple[Event, ...]:
-        """The trailer events, in the service's usual order."""
-        metering = {"usage": self.credits, "unit": "credit", "unitPlural": "credits"}
-        wanted = (
-            (self._metadata(), "metadataEvent", self.stop_reason is not None or self.input_tokens is not None),
-            (
-                {"contextUsagePercentage": self.context_percentage},
-                "contextUsageEvent",
-                self.context_percentage is not None,
-            ),
-            (metering, "meteringEvent", self.credits is not None),
-        )
-        return tuple(Event(name, payload) for payload, name, present in wanted if present)
+    def pieces(self) -> Iterator[Piece]:
+        """In the usual order."""
+        if self.stop_reason is not None or self.input_tokens is not None:
+            used = None if self.input_tokens is None else TokensUsed(self.input_tokens, self.output_tokens)
+            yield Ending(self.stop_reason, used=used)
+        if self.context_percentage is not None:
+            yield ContextUsed(self.context_percentage)
+        if self.credits is not None:
+            yield Charged(self.credits)
 
 
 def answer(*steps: Step, trailers: Trailers | None = None, head: Head | None = None) -> Script:
     """A whole, complete answer."""
-    return (Head() if head is None else head, *steps, *(Trailers() if trailers is None else trailers).events())
+    return (Head() if head is None else head, *steps, *(Trailers() if trailers is None else trailers).pieces())
 
 
 def words(sentence: str) -> list[str]:
@@ -295,10 +246,9 @@ def words(sentence: str) -> list[str]:
     return re.findall(r"\s*\S+(?:\s+\Z)?|\s+\Z", sentence)
 
 
-def text(*pieces: str, model: str = "") -> tuple[Event, ...]:
-    """Answer text, one event a piece."""
-    name = {"modelId": model} if model else {}
-    return tuple(Event("assistantResponseEvent", {"content": piece, **name}) for piece in pieces)
+def text(*pieces: str, model: str = "") -> tuple[Words, ...]:
+    """Answer text in pieces."""
+    return tuple(Words(piece, model) for piece in pieces)
 
 
 def sign(thought: str) -> str:
@@ -306,14 +256,13 @@ def sign(thought: str) -> str:
     return base64.b64encode(hashlib.sha256(b"kiro-asgi simulator\0" + thought.encode()).digest()).decode()
 
 
-def thinking(*pieces: str, signature: str | None = None) -> tuple[Event, ...]:
-    """Native reasoning: text frames, then one with only the signature (``""`` leaves it out)."""
+def thinking(*pieces: str, signature: str | None = None) -> tuple[Thought | Seal, ...]:
+    """Native reasoning: texts, then the signature (``""`` leaves it out)."""
     seal = sign("".join(pieces)) if signature is None else signature
-    sealed = (Event("reasoningContentEvent", {"signature": seal}),) if seal else ()
-    return (*(Event("reasoningContentEvent", {"text": piece}) for piece in pieces), *sealed)
+    return (*map(Thought, pieces), *((Seal(seal),) if seal else ()))
 
 
-def tagged_thinking(thought: str, tag: str = "thinking") -> tuple[Event, ...]:
+def tagged_thinking(thought: str, tag: str = "thinking") -> tuple[Words, ...]:
     """Thinking as ordinary text between tags, followed by a blank line; the tags are cut in two."""
     opening, closing = f"<{tag}>", f"</{tag}>\n\n"
     return text(opening[:3], opening[3:], *words(thought), closing[:4], closing[4:])
@@ -333,32 +282,26 @@ def conversation_id(seed: str) -> str:
 
 def tool_call(
     name: str, arguments: Mapping[str, Any] | str, *, call_id: str = "", fragment: int = 9, stop: bool = True
-) -> tuple[Event, ...]:
-    """One tool call: a frame without input, input in fragments of *fragment* characters, a frame with ``stop``.
+) -> tuple[CallPart, ...]:
+    """One tool call: its beginning, input in fragments of *fragment* characters, its end.
 
     *arguments* as a string are sent as they are, valid or not.  Without *stop* the call stays open.
     """
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    same = {"name": name, "toolUseId": call_id or tool_id(name + raw)}
-    middle = (Event("toolUseEvent", {"input": raw[at : at + fragment], **same}) for at in range(0, len(raw), fragment))
-    end = (Event("toolUseEvent", {"stop": True, **same}),) if stop else ()
-    return (Event("toolUseEvent", same), *middle, *end)
+    same = CallPart(call_id or tool_id(name + raw), name)
+    middle = (evolve(same, input=raw[at : at + fragment]) for at in range(0, len(raw), fragment))
+    return (same, *middle, *((evolve(same, stop=True),) if stop else ()))
 
 
-def tool_calls_interleaved(*calls: Sequence[Event]) -> tuple[Event, ...]:
-    """The frames of several calls, taken in turns."""
+def tool_calls_interleaved(*calls: Sequence[CallPart]) -> tuple[CallPart, ...]:
+    """The parts of several calls, taken in turns."""
     longest = max(map(len, calls))
     return tuple(call[at] for at in range(longest) for call in calls if at < len(call))
 
 
-def initial_response(conversation: str) -> Event:
-    """Make the event that opens an answer in the RPC style."""
-    return Event("initial-response", {"conversationId": conversation})
-
-
 def plain_answer(status: int, body: bytes, content_type: str, headers: tuple[tuple[str, str], ...] = ()) -> Script:
     """A response with a known length."""
-    head = Head(status, content_type, headers, len(body), Layout())
+    head = Head(status, content_type, headers, length=len(body))
     return (head, RawBytes(body)) if body else (head,)
 
 

@@ -24,7 +24,8 @@ import h11
 from attrs import define, field
 
 from kiro_asgi.simulator.kiro.hosts import CHAT
-from kiro_asgi.simulator.models import MODELS, Model
+from kiro_asgi.simulator.kiro.models import MODELS
+from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import CloseEarly, HalfClose, Head, Pause, Reset, Script, Stall, lay_out
 from kiro_asgi.simulator.service import Answerer, SimulatedService
@@ -357,7 +358,9 @@ def _recorded(event: h11.Request, connection: int) -> RecordedRequest:
 def response_headers(head: Head) -> list[tuple[bytes, bytes]]:
     """The headers of an answer that begins with *head*; those of its framing come on top, unless it has a length."""
     headers = [(name.encode(), value.encode("latin-1")) for name, value in head.headers]
-    headers += [(b"content-type", head.content_type.encode()), REQUEST_ID]
+    if head.content_type is not None:
+        headers.append((b"content-type", head.content_type.encode()))
+    headers.append(REQUEST_ID)
     return headers if head.length is None else [*headers, (b"content-length", b"%d" % head.length)]
 
 

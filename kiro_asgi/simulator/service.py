@@ -16,16 +16,19 @@ from uuid import uuid4
 
 from attrs import define, field
 
-from kiro_asgi.simulator.conversation import KiroConversation, as_map
+from kiro_asgi.simulator.conversation import Conversation, as_map
 from kiro_asgi.simulator.format import FormatEndpoint, Holder, Refused, SimulatedFormat
 from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.kiro.accounts import Accounts, mcp, profiles
+from kiro_asgi.simulator.kiro.document import KiroDocument
+from kiro_asgi.simulator.kiro.encoder import encode_script
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
 from kiro_asgi.simulator.kiro.hosts import CHAT, KIRO, host_of, profile_in, serves
 from kiro_asgi.simulator.kiro.message_rules import ACCESS, KiroRequest, Refusal, check
+from kiro_asgi.simulator.kiro.models import MODELS, listing
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.markers import play
-from kiro_asgi.simulator.models import MODELS, Model, listing
+from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.request import RecordedRequest, bearer
 from kiro_asgi.simulator.scripts import Script, json_answer, paced, refusal
 
@@ -134,6 +137,9 @@ class SimulatedService:
         found = find_endpoint(request)
         if found is not None:
             return self._in_format(*found, request)
+        return encode_script(self._by_kiro(request))
+
+    def _by_kiro(self, request: RecordedRequest) -> Script:
         method, request.operation = _operation(request)
         script = self._scripted(request)
         if script is not None:
@@ -173,7 +179,7 @@ class SimulatedService:
         return queued.popleft() if script is None and queued else script
 
     def _in_format(self, form: SimulatedFormat, endpoint: FormatEndpoint, request: RecordedRequest) -> Script:
-        """The answer to *request* in another format than Kiro's; scripts of Kiro's events are encoded in that."""
+        """The answer to *request* in another format than Kiro's."""
         request.operation = f"{form.name}.{endpoint.does}"
         document = document_of(request)
         holder = self._holders.setdefault(form.name, form.holder())
@@ -228,15 +234,16 @@ class SimulatedService:
         """``GenerateAssistantResponse``."""
         if document is None:
             return refusal(400, "Improperly formed request.", "REQUEST_BODY_INVALID_JSON")
-        conversation = KiroConversation(document, rpc=_place(request.path)[1] == "/")
-        refused = self._refused(KiroRequest(request.headers, conversation, self.models, len(request.body)))
+        asked = KiroDocument(document, rpc=_place(request.path)[1] == "/")
+        refused = self._refused(KiroRequest(request.headers, asked, self.models, len(request.body)))
         if refused is not None:
             return refusal(refused.status, refused.message, refused.reason)
+        conversation = asked.conversation
         script = play(conversation, lambda marker: self._first_time(marker, conversation))
         return paced(script, self.pace) if self.pace else script
 
-    def _first_time(self, marker: str, conversation: KiroConversation) -> bool:
-        texts = [marker, conversation.content, *(str(message.get("content")) for _, message in conversation.history)]
+    def _first_time(self, marker: str, conversation: Conversation) -> bool:
+        texts = [marker, conversation.content, *conversation.earlier]
         key = hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).digest()
         if key in self._failed_once:
             return False
@@ -247,7 +254,7 @@ class SimulatedService:
 
     def _guarded(self, request: RecordedRequest, document: Any) -> Script:
         """Answer with *document* if there is a good bearer token."""
-        kiro_request = KiroRequest(request.headers, KiroConversation({}), None)
+        kiro_request = KiroRequest(request.headers, KiroDocument({}), None)
         refused = check(kiro_request, ACCESS)
         if refused is None and kiro_request.token in self.accounts.revoked:
             refused = Refusal(403, BAD_TOKEN)

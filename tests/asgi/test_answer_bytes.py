@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.simulator import Event, answer, json_answer, text, thinking, tool_call
+from kiro_asgi.simulator import answer, json_answer, text, thinking, tool_call
+from kiro_asgi.simulator.pieces import CallPart, Piece, Sealed, Words
 from tests.asgi.answers import ALL_DIALECTS, DIALECTS, cut_of, error_of, partial_text
 from tests.asgi.driver import Exchange, ask
 
@@ -25,18 +26,18 @@ TOOLS: dict[str, Any] = {
 }
 
 
-def open_calls(number: int, size: int) -> list[Event]:
+def open_calls(number: int, size: int) -> list[Piece]:
     """Calls that have not ended, each with so many bytes of arguments."""
-    begun = [Event("toolUseEvent", {"toolUseId": f"c{n}", "name": "f", "input": '{"a":"'}) for n in range(number)]
-    rest = [Event("toolUseEvent", {"toolUseId": f"c{n}", "name": "f", "input": "x" * size}) for n in range(number)]
+    begun = [CallPart(f"c{n}", "f", '{"a":"') for n in range(number)]
+    rest = [CallPart(f"c{n}", "f", "x" * size) for n in range(number)]
     return begun + rest
 
 
-def redacted(number: int, size: int) -> list[Event]:
-    return [Event("reasoningContentEvent", {"redactedContent": "x" * size}) for _ in range(number)]
+def redacted(number: int, size: int) -> list[Piece]:
+    return [Sealed("x" * size) for _ in range(number)]
 
 
-LONG: dict[str, list[Event]] = {
+LONG: dict[str, list[Piece]] = {
     "text": [*text(*["x" * KIB] * 100)],
     "small-pieces": [*text(*["xy"] * 1_500)],
     "thinking": [*thinking(*["x" * KIB] * 100), *text("so")],
@@ -45,7 +46,7 @@ LONG: dict[str, list[Event]] = {
 }
 """More than there is room for, but nothing that could not go out at once."""
 
-HELD: dict[str, list[Event]] = {
+HELD: dict[str, list[Piece]] = {
     "open-calls": [*text("so"), *open_calls(10, 10 * KIB)],
     "many-open-calls": [*text("so"), *open_calls(175, 1)],
     "redacted-behind-a-call": [*text("so"), *open_calls(1, 10), *redacted(100, KIB)],
@@ -53,7 +54,7 @@ HELD: dict[str, list[Event]] = {
 """More than there is room for that cannot go out."""
 
 
-async def asked(app: Any, sim: Any, dialect: str, steps: list[Event], *, stream: bool) -> Exchange:
+async def asked(app: Any, sim: Any, dialect: str, steps: list[Piece], *, stream: bool) -> Exchange:
     sim.enqueue(answer(*steps))
     limit = {"max_tokens": 10**6} if dialect == "anthropic" else {}
     exchange = await ask(dialect, "hi", stream=stream, tools=TOOLS[dialect], **limit).run(app)
@@ -98,7 +99,7 @@ async def test_a_stream_that_is_not_kept_has_no_limit(dialect, shape, gateway, s
 
     assert b"error" not in exchange.content
     assert partial_text(dialect, exchange.content) == "".join(
-        step.payload["content"] for step in LONG[shape] if "content" in step.payload
+        step.text for step in LONG[shape] if isinstance(step, Words)
     )
 
 

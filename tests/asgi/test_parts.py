@@ -16,7 +16,7 @@ from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.create import new_app
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import CloseEarly, Event, RawBytes, answer, text, tool_call
-from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.kiro.encoder import encode
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import ALL_DIALECTS, cut_of, partial_text
 from tests.asgi.conftest import settings_for

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.simulator.scripts import Event, Trailers, encode
+from kiro_asgi.simulator import Event, Trailers
+from kiro_asgi.simulator.kiro.encoder import encode
 from kiro_asgi.wire.eventstream import FrameDecoder, encode_frame
 from tests.attack.shapes import MIB, VALUES
 

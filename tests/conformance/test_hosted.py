@@ -8,8 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from kiro_asgi.simulator import Simulator, answer, text
-from kiro_asgi.simulator.encoding import Hit, search
+from kiro_asgi.simulator import Hit, Simulator, answer, search, text
 from kiro_asgi.simulator.service import CHAT
 from tests.conformance.asked import EACH_API, EACH_WAY
 from tests.conformance.clients import Clients

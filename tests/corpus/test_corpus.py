@@ -13,10 +13,10 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.rules import Loss
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
+from kiro_asgi.simulator.kiro.models import MODELS
 from kiro_asgi.simulator.kiro.rules import RULES
-from kiro_asgi.simulator.models import MODELS
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
@@ -175,7 +175,7 @@ def test_every_repair_is_needed(rule: str, name: str, answer: str) -> None:
     rendered = render(entry, KiroUpstream(settings=KiroSettings(rules_off=(rule,))))
 
     body = rendered.request.body
-    refused = check(KiroRequest(HEADERS, KiroConversation(json.loads(body)), MODELS, len(body)), RULES)
+    refused = check(KiroRequest(HEADERS, KiroDocument(json.loads(body)), MODELS, len(body)), RULES)
 
     assert refused is not None
     assert (refused.reason or refused.message) == answer

@@ -10,17 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.simulator import Event
-from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import default_answer, value_for
+from kiro_asgi.simulator.kiro.document import KiroDocument
+from kiro_asgi.simulator.kiro.encoder import event_of
+from kiro_asgi.simulator.pieces import PIECES
 from kiro_asgi.simulator.scripts import sign, words
 from tests.simulator.asking import prompt, tool
 from tests.simulator.test_rules import with_tools
 
 
 def events(document: Any, kind: str = "assistantResponseEvent") -> list[Any]:
-    script = default_answer(KiroConversation(document))
-    return [step.payload for step in script if isinstance(step, Event) and step.type == kind]
+    frames = (
+        event_of(step) for step in default_answer(KiroDocument(document).conversation) if isinstance(step, PIECES)
+    )
+    return [event.payload for event in frames if event.type == kind]
 
 
 def said(document: Any) -> str:

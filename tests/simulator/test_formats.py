@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.simulator import Layout, Repeat, Reset, answer, json_answer, refusal, text, thinking, tool_call
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
 from kiro_asgi.simulator.formats import FORMATS
+from kiro_asgi.simulator.pieces import CallPart
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.scripts import Head, RawBytes, Script
 from kiro_asgi.simulator.service import SimulatedService
@@ -437,9 +438,8 @@ PIECES = st.lists(
 @given(pieces=PIECES, times=st.integers(1, 3))
 def test_streamed_and_collected_say_the_same(form, pieces, times):
     """Whatever an answer is made of, a stream adds up to the document, and both are in the format's grammar."""
-    calls = (part for part in pieces if part[0].type == "toolUseEvent")
-    unique = {part[0].payload["toolUseId"]: part for part in calls}
-    steps = [step for part in pieces if part[0].type != "toolUseEvent" for step in part]
+    unique = {part[0].call_id: part for part in pieces if isinstance(part[0], CallPart)}
+    steps = [step for part in pieces if not isinstance(part[0], CallPart) for step in part]
     script = answer(*steps, Repeat(text("x")[0], times), *(step for part in unique.values() for step in part))
 
     told = []
@@ -457,7 +457,7 @@ def test_streamed_and_collected_say_the_same(form, pieces, times):
     assert (
         streamed.arguments
         == collected.arguments
-        == [json.loads("".join(step.payload.get("input", "") for step in part)) for part in unique.values()]
+        == [json.loads("".join(step.input for step in part)) for part in unique.values()]
     )
     assert streamed.whole
 

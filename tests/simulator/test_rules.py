@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import MODELS, Head, RawBytes, RecordedRequest
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.message_rules import (
     KiroRequest,
     Refusal,
@@ -383,7 +383,7 @@ def test_every_rule_has_a_case():
         path, value, _ = case.values
         document = with_tools()
         change(path, value)(document)
-        asked = KiroRequest(KEY, KiroConversation(document), MODELS, len(json.dumps(document)))
+        asked = KiroRequest(KEY, KiroDocument(document), MODELS, len(json.dumps(document)))
         refusing.add(next(rule.kept for rule in RULES if not rule.kept(asked)))
 
     assert {rule.kept for rule in RULES} - refusing == elsewhere
@@ -403,7 +403,7 @@ def test_a_large_body_is_checked_in_time():
     body = json.dumps(document)
 
     def read_and_check() -> Refusal | None:
-        return check(KiroRequest(KEY, KiroConversation(json.loads(body)), MODELS, len(body)), RULES)
+        return check(KiroRequest(KEY, KiroDocument(json.loads(body)), MODELS, len(body)), RULES)
 
     assert len(body) > 580_000
     assert read_and_check() is None

@@ -22,7 +22,8 @@ from kiro_asgi.simulator import (
     TornFrame,
     text,
 )
-from kiro_asgi.simulator.scripts import encode, lay_out, paced, with_layout
+from kiro_asgi.simulator.kiro.encoder import encode, encode_script
+from kiro_asgi.simulator.scripts import lay_out, paced, with_layout
 from kiro_asgi.wire.eventstream import FrameDecoder
 
 HI = Event("assistantResponseEvent", {"content": "Hi"})
@@ -52,7 +53,7 @@ def test_events_are_the_services_bytes():
 @given(STEPS, st.integers(0, 40))
 def test_layout_changes_only_the_cuts(steps, size):
     """The bytes are the same however they are cut; with a size, chunks have it unless a pause or the end follows."""
-    parts = list(lay_out((Head(layout=Layout(chunk=size)), *steps)))
+    parts = list(lay_out(encode_script((Head(layout=Layout(chunk=size)), *steps))))
     whole = b"".join(encode(step) * getattr(step, "times", 1) for step in steps if not isinstance(step, Pause))
 
     assert b"".join(part for part in parts if isinstance(part, bytes)) == whole
@@ -67,7 +68,7 @@ def test_a_break_sends_what_is_there_first():
     """What precedes a reset goes out before it, even in one big chunk."""
     script = with_layout((*text("a", "b"), Reset()), Layout(chunk=1 << 30))
 
-    assert [type(part) for part in lay_out(script)] == [Head, bytes, Reset]
+    assert [type(part) for part in lay_out(encode_script(script))] == [Head, bytes, Reset]
 
 
 def test_paced_pauses_after_events_only():

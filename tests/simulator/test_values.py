@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
-from kiro_asgi.simulator.conversation import KiroConversation
 from kiro_asgi.simulator.default_answer import FORMATS, default_answer, value_for
-from kiro_asgi.simulator.scripts import Event
+from kiro_asgi.simulator.kiro.document import KiroDocument
+from kiro_asgi.simulator.pieces import Words
 
 NAMES = st.sampled_from(["city", "count", "path", "answer", "when", "a b", "ü"])
 WORDS = st.text("abü ", max_size=8)
@@ -114,8 +114,8 @@ def said(content: str, instructions: str = "") -> str:
     history = [{"userInputMessage": {"content": instructions}}, {"assistantResponseMessage": {"content": "I will"}}]
     message = {"userInputMessage": {"content": content, "modelId": "m"}}
     document = {"conversationState": {"currentMessage": message, "history": history if instructions else []}}
-    events = (step for step in default_answer(KiroConversation(document)) if isinstance(step, Event))
-    return "".join(event.payload["content"] for event in events if event.type == "assistantResponseEvent")
+    script = default_answer(KiroDocument(document).conversation)
+    return "".join(step.text for step in script if isinstance(step, Words))
 
 
 SCHEMA = {

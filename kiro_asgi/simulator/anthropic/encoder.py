@@ -9,24 +9,21 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import (
+from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    SSE,
-    AnswerBlock,
     AnswerEnd,
     CallPart,
-    CollectedAnswer,
-    Failure,
-    Piece,
+    Event,
+    ExceptionFrame,
     Seal,
     Sealed,
     Searched,
     Thought,
     TokensUsed,
-    Unknown,
     Words,
 )
-from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer, tool_id
 
 REQUEST_ID: Final = "req_011CSimulated"
@@ -98,7 +95,7 @@ STOPS: Final[Mapping[str, str]] = {
     "REFUSED": "refusal",
     CONTEXT_FULL: "model_context_window_exceeded",
 }
-"""Stop reason in Kiro's words to the one of this format."""
+"""Stop reason of the simulator to the one of this format."""
 
 
 def ending(stop: AnswerEnd) -> Json:
@@ -214,9 +211,9 @@ class AnthropicAnswerEncoder:
                 yield from self._searched(piece)
             case AnswerEnd():
                 self._stop = piece
-            case Unknown(name, payload):
+            case Event(name, payload):
                 yield _event(name, **payload)
-            case Failure():
+            case ExceptionFrame():
                 yield _event("error", error=envelope(*FAILURES[piece.name][1:])["error"])
             case _:
                 pass
@@ -243,7 +240,7 @@ class AnthropicAnswerEncoder:
                 blocks += [block_of(block, cites if isinstance(block.first, Words) else [])]
         return self._message(blocks, answer.stop)
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         status, kind, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, message))

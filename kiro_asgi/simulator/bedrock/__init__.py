@@ -16,10 +16,11 @@ from kiro_asgi.simulator.anthropic import read as read_messages
 from kiro_asgi.simulator.bedrock.encoder import REFUSALS, ConverseAnswerEncoder, InvokeAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.bedrock.rules import FAMILIES, INVOKE, MODELS, RULES, blocks_of, extras, schema_of
 from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_list, as_map, conversation_of
-from kiro_asgi.simulator.encoding import AnswerEncoder, TokensUsed
+from kiro_asgi.simulator.encoding import AnswerEncoder
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import TokensUsed
 from kiro_asgi.simulator.request import RecordedRequest, access_key_of, bearer, signature_fault
 from kiro_asgi.simulator.scripts import Script
 

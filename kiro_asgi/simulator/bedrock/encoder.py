@@ -18,25 +18,25 @@ from zlib import crc32
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
-from kiro_asgi.simulator.encoding import (
+from kiro_asgi.simulator.encoding import AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    AnswerBlock,
     AnswerEnd,
     CallPart,
-    CollectedAnswer,
-    Failure,
-    Piece,
+    Event,
+    ExceptionFrame,
     Seal,
     Sealed,
     Searched,
     Thought,
     TokensUsed,
-    Unknown,
     Words,
 )
-from kiro_asgi.simulator.format import Question
-from kiro_asgi.simulator.scripts import EVENT_STREAM, Script, json_answer
+from kiro_asgi.simulator.scripts import Script, json_answer
 from kiro_asgi.wire.eventstream import encode_frame
+
+EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 
 VALIDATION: Final = "ValidationException"
 THROTTLING: Final = "ThrottlingException"
@@ -148,7 +148,7 @@ STOPS: Final[Mapping[str, str]] = {
     "REFUSED": "content_filtered",
     CONTEXT_FULL: "model_context_window_exceeded",
 }
-"""Stop reason in Kiro's words to the one of Converse, which has none for a refusal."""
+"""Stop reason of the simulator to the one of Converse, which has none for a refusal."""
 
 LATENCY: Final = 321
 """Milliseconds that every answer reports as its latency."""
@@ -164,12 +164,12 @@ def _frame(name: str, payload: Json, *, kind: str = "event") -> bytes:
     return encode_frame(headers, json.dumps(padded, separators=(",", ":")).encode())
 
 
-def _exception(failure: Failure) -> bytes:
+def _exception(failure: ExceptionFrame) -> bytes:
     known = FAILURES[failure.name]
     return _frame(known.name, known.members, kind="exception")
 
 
-def _error(failure: Failure) -> Script:
+def _error(failure: ExceptionFrame) -> Script:
     known = FAILURES[failure.name]
     return refusal(known.status, known.kind, known.message)
 
@@ -216,7 +216,7 @@ class ConverseAnswerEncoder:
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
         """Encode *piece*: the frames that it adds to the stream."""
-        if isinstance(piece, Failure):
+        if isinstance(piece, ExceptionFrame):
             yield _exception(piece)
             return
         if not self._started:
@@ -242,7 +242,7 @@ class ConverseAnswerEncoder:
                 self._cites = _citations(piece)
             case AnswerEnd():
                 self._stop = piece
-            case Unknown(name, payload):
+            case Event(name, payload):
                 yield _frame(name, dict(payload))
             case _:
                 pass
@@ -273,7 +273,7 @@ class ConverseAnswerEncoder:
         more = self._more(stop, "/stop_sequence")
         return {"output": {"message": message}, "stopReason": reason, **self._metadata(), **more}
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         return _error(failure)
 
@@ -373,7 +373,7 @@ class InvokeAnswerEncoder:
 
     def encode(self, piece: Piece) -> Iterator[bytes]:
         """Encode *piece*: the frames that it adds to the stream."""
-        if isinstance(piece, Failure):
+        if isinstance(piece, ExceptionFrame):
             yield _exception(piece)
         else:
             yield from map(self._chunk, filter(_is_sent, self._inner.encode(piece)))
@@ -386,7 +386,7 @@ class InvokeAnswerEncoder:
         """A message of Anthropic's."""
         return self._inner.document(answer)
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         return _error(failure)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
 from kiro_asgi.simulator.conversation import (
     ChatTurn,
-    KiroConversation,
+    Conversation,
     OfferedTool,
     Result,
     as_list,
@@ -17,12 +17,12 @@ from kiro_asgi.simulator.conversation import (
     conversation_of,
 )
 from kiro_asgi.simulator.default_answer import compose
-from kiro_asgi.simulator.encoding import TokensUsed, picture
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.gemini.encoder import REFUSALS, GeminiAnswerEncoder, bad_request, envelope, refusal
 from kiro_asgi.simulator.gemini.rules import RULES, contents_of, either, parts_of
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.pieces import TokensUsed, picture
 from kiro_asgi.simulator.request import RecordedRequest, bearer
 from kiro_asgi.simulator.scripts import Script, text, words
 
@@ -40,7 +40,7 @@ UNREGISTERED: Final = (
 STREAM: Final = "streamGenerateContent"
 
 
-def _image(conversation: KiroConversation, _: str) -> Script:
+def _image(conversation: Conversation, _: str) -> Script:
     return compose(conversation, picture("image/png", PIXEL), *text(*words(SENTENCE)))
 
 

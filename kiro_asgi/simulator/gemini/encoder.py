@@ -13,23 +13,21 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import (
+from kiro_asgi.simulator.encoding import SSE, CollectedAnswer, Piece
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    SSE,
     AnswerEnd,
     CallPart,
-    CollectedAnswer,
-    Failure,
+    Event,
+    ExceptionFrame,
     Picture,
-    Piece,
     Seal,
     Searched,
     Thought,
     TokensUsed,
-    Unknown,
     Words,
 )
-from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 TYPES: Final = "type.googleapis.com/google.rpc."
@@ -190,7 +188,7 @@ STOPS: Final[Mapping[str, str]] = {
     "GUARDRAIL_INTERVENED": "PROHIBITED_CONTENT",
     CONTEXT_FULL: "MAX_TOKENS",
 }
-"""Stop reason in Kiro's words to the one of this format."""
+"""Stop reason of the simulator to the one of this format."""
 
 BLOCKED: Final = "REFUSED"
 """Stop reason of an empty answer whose prompt is blocked."""
@@ -230,9 +228,9 @@ class GeminiAnswerEncoder:
     def encode(self, piece: Piece) -> Iterator[bytes]:
         """Encode *piece*: the chunks that it adds to the stream."""
         match piece:
-            case Failure():
+            case ExceptionFrame():
                 yield self._data(envelope(*FAILURES[piece.name]))
-            case Unknown(_, payload):
+            case Event(_, payload):
                 yield self._data({**self._chunk([]), "foo": payload})
             case _:
                 parts = list(self._parts(piece))
@@ -263,7 +261,7 @@ class GeminiAnswerEncoder:
         self._stop = answer.stop or AnswerEnd("END_TURN")
         return self._wrapped(self._last([*parts, *self._trailing()]))
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         words = FAILURES[failure.name]
         return json_answer(words[0], envelope(*words))

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kiro_asgi.simulator.answers import SENTENCE, Marker, number
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.conversation import Conversation
+from kiro_asgi.simulator.pieces import ExceptionFrame, Words
 from kiro_asgi.simulator.scripts import (
     CloseEarly,
     CorruptChecksum,
-    Event,
-    ExceptionFrame,
     HalfClose,
     Head,
     Pause,
@@ -39,7 +38,7 @@ HTML: Final = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Pl
 HALF: Final = (*text(*words(SENTENCE)[:5]),)
 """The first half of an answer."""
 
-UNSEEN: Final = Event("assistantResponseEvent", {"content": "This never arrives as a whole."})
+UNSEEN: Final = Words("This never arrives as a whole.")
 
 REFUSALS: Final[Mapping[str, tuple[int, str, str | None]]] = {
     "429": (429, TOO_MANY, "USER_REQUEST_RATE_EXCEEDED"),
@@ -71,12 +70,12 @@ EXCEPTIONS: Final[Mapping[str, tuple[str, str | None]]] = {
 """Exception frames: message and reason."""
 
 
-def _refusing(name: str) -> Callable[[KiroConversation, str], Script]:
+def _refusing(name: str) -> Callable[[Conversation, str], Script]:
     status, message, reason = REFUSALS[name]
     return lambda conversation, parameter: refusal(status, message, reason)
 
 
-def _throttled(_: KiroConversation, parameter: str) -> Script:
+def _throttled(_: Conversation, parameter: str) -> Script:
     return refusal(429, TOO_MANY, "USER_REQUEST_RATE_EXCEEDED", retry_after=parameter or "2")
 
 
@@ -85,24 +84,24 @@ def _exception(name: str) -> ExceptionFrame:
     return ExceptionFrame(known, *EXCEPTIONS[known])
 
 
-def _always(*steps: Step) -> Callable[[KiroConversation, str], Script]:
+def _always(*steps: Step) -> Callable[[Conversation, str], Script]:
     return lambda conversation, parameter: steps
 
 
-def _bad_checksum(_: KiroConversation, parameter: str) -> Script:
+def _bad_checksum(_: Conversation, parameter: str) -> Script:
     return (Head(), *HALF, CorruptChecksum(UNSEEN, "prelude" if parameter == "prelude" else "message"), *HALF)
 
 
-def _torn(_: KiroConversation, parameter: str) -> Script:
+def _torn(_: Conversation, parameter: str) -> Script:
     keep = int(number(parameter, 0, 1 << 20)) or None
     return (Head(), *HALF, TornFrame(UNSEEN, keep))
 
 
-def _late(_: KiroConversation, parameter: str) -> Script:
+def _late(_: Conversation, parameter: str) -> Script:
     return (Pause(number(parameter, 1, 600)), Head(), *HALF)
 
 
-def _redirect(_: KiroConversation, parameter: str) -> Script:
+def _redirect(_: Conversation, parameter: str) -> Script:
     status = int(number(parameter, 302, 399)) or 302
     return plain_answer(status, b"", "text/plain", (("location", "/redirected"),))
 

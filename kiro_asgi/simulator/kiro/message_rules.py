@@ -16,8 +16,10 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.simulator.conversation import KiroConversation, Message, as_list, as_map, context_of, results_of
+from kiro_asgi.simulator.conversation import as_list, as_map
+from kiro_asgi.simulator.kiro.document import KiroDocument, Message, context_of, results_of
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
+from kiro_asgi.simulator.kiro.models import options_schema
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.scripts import SEALED, sign
 
@@ -45,7 +47,7 @@ class KiroRequest:
     headers: Mapping[str, str]
     """Names in lower case."""
 
-    conversation: KiroConversation
+    conversation: KiroDocument
     models: tuple[Model, ...] | None
     """``None``: any name is accepted."""
 
@@ -397,7 +399,7 @@ def _problem(request: KiroRequest) -> str:
     fields = request.conversation.document.get("additionalModelRequestFields", {})
     if request.models is None or fields == {}:
         return ""
-    schema = request.model.options_schema if request.model else None
+    schema = options_schema(request.model) if request.model else None
     return _misfit("additionalModelRequestFields", fields, schema or {"type": "object"})
 
 

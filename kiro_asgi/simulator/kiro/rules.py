@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.simulator.conversation import as_list, as_map, results_of, uses_of
+from kiro_asgi.simulator.conversation import as_list, as_map
+from kiro_asgi.simulator.kiro.document import results_of, uses_of
 from kiro_asgi.simulator.kiro.message_rules import (
     ACCESS,
     BODY,

@@ -8,24 +8,22 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import (
+from kiro_asgi.simulator.encoding import SSE, CollectedAnswer, Piece
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    SSE,
     AnswerEnd,
     CallPart,
-    CollectedAnswer,
-    Failure,
+    Event,
+    ExceptionFrame,
     Picture,
-    Piece,
     Seal,
     Sealed,
     Searched,
     Thought,
     TokensUsed,
-    Unknown,
     Words,
 )
-from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 INVALID: Final = "invalid_request_error"
@@ -97,7 +95,7 @@ STOPS: Final[Mapping[str, str]] = {
     "REFUSED": "stop",
     CONTEXT_FULL: "length",
 }
-"""Stop reason in Kiro's words to the one of this format."""
+"""Stop reason of the simulator to the one of this format."""
 
 
 @define
@@ -131,9 +129,9 @@ class OpenAIAnswerEncoder:
                 yield self._chunk({"annotations": _annotations(piece)})
             case AnswerEnd():
                 self._stop = piece
-            case Unknown(_, payload):
+            case Event(_, payload):
                 yield self._chunk({"foo": payload})
-            case Failure():
+            case ExceptionFrame():
                 yield _data(envelope(*FAILURES[piece.name][1:]))
             case Seal() | Sealed() | Picture() | TokensUsed():
                 pass
@@ -168,7 +166,7 @@ class OpenAIAnswerEncoder:
         usage = {} if "no-usage" in self.question.habits else {"usage": self._usage(sum(map(_words, thoughts)))}
         return {**self._head(), "object": "chat.completion", "choices": [choice], **usage}
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         status, kind, code, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, code, message))

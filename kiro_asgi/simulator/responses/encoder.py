@@ -9,23 +9,20 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import (
+from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.format import Question
+from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envelope
+from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    SSE,
-    AnswerBlock,
     AnswerEnd,
     CallPart,
-    CollectedAnswer,
-    Failure,
-    Piece,
+    Event,
+    ExceptionFrame,
     Searched,
     Thought,
     TokensUsed,
-    Unknown,
     Words,
 )
-from kiro_asgi.simulator.format import Question
-from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envelope
 from kiro_asgi.simulator.scripts import Script, conversation_id, json_answer
 
 Json = dict[str, Any]
@@ -108,9 +105,9 @@ class ResponsesAnswerEncoder:
                 yield from self._cite(piece)
             case AnswerEnd():
                 self._stop = piece
-            case Unknown(name, payload):
+            case Event(name, payload):
                 yield self._event(f"response.{name}", payload=payload)
-            case Failure():
+            case ExceptionFrame():
                 _, _, code, message = FAILURES[piece.name]
                 yield self._event("error", code=code or "server_error", message=message, param=None)
 
@@ -136,7 +133,7 @@ class ResponsesAnswerEncoder:
         limit = answer.stop is not None and answer.stop.reason in LIMITS
         return self._response("incomplete" if limit else "completed")
 
-    def error(self, failure: Failure) -> Script:
+    def error(self, failure: ExceptionFrame) -> Script:
         """The response where *failure* is the whole answer."""
         status, kind, code, message = FAILURES[failure.name]
         return json_answer(status, envelope(kind, code, message))

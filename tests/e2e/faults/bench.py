@@ -127,4 +127,4 @@ def raw_exception(name: str, payload: bytes) -> RawBytes:
 
 def said(pieces: Iterable[Any]) -> str:
     """The text of text events."""
-    return "".join(piece.payload["content"] for piece in pieces)
+    return "".join(piece.text for piece in pieces)

@@ -7,7 +7,8 @@ import time
 import anyio
 import pytest
 
-from kiro_asgi.simulator import CloseEarly, Event, Head, Layout, Pause, Reset, Stall, Step, TornFrame, answer, text
+from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, Reset, Stall, Step, TornFrame, answer, text
+from kiro_asgi.simulator.pieces import Words
 from tests.asgi.driver import ask
 from tests.e2e.faults.bench import ROUTES, WATCHDOG, closed_upstream, no_leak, until
 from tests.e2e.faults.verdicts import whole
@@ -172,9 +173,9 @@ async def left_alone(door, route, number):
     pieces: tuple[Step, ...] = (*text(f"FOREIGN-{number}"), Pause(0.02))
     endings: list[tuple[Step, ...]] = [
         (*text("FOREIGN") * 200, Stall()),
-        (TornFrame(Event("assistantResponseEvent", {"content": "FOREIGN" * 50}), 99), Stall()),
+        (TornFrame(Words("FOREIGN" * 50), 99), Stall()),
         (*text("FOREIGN") * 50, Reset()),
-        (TornFrame(Event("assistantResponseEvent", {"content": "FOREIGN" * 50}), 60), CloseEarly()),
+        (TornFrame(Words("FOREIGN" * 50), 60), CloseEarly()),
         (*text("FOREIGN") * 50,),
     ]
     ending = endings[number % len(endings)]

@@ -18,6 +18,7 @@ from kiro_asgi.simulator import (
     tool_call,
     tool_calls_interleaved,
 )
+from kiro_asgi.simulator.pieces import CallPart, Sealed
 from tests.e2e.faults.bench import ALL_ROUTES
 from tests.e2e.faults.verdicts import broken, refused, whole
 
@@ -44,7 +45,7 @@ SHAPES: dict[str, tuple[tuple[Event, ...], str, str, list[str], tuple[str, str, 
     "text": (SAID, "Hello", "", [], END),
     "thinking-only": (THOUGHT, "", "Hmm", [], END),
     "thinking-without-seal": (thinking("Hm", signature=""), "", "Hm", [], END),
-    "redacted-text": ((Event("reasoningContentEvent", {"redactedContent": "c2VhbGVk"}), *SAID), "Hello", "", [], END),
+    "redacted-text": ((Sealed("c2VhbGVk"), *SAID), "Hello", "", [], END),
     "empty": ((), "", "", [], END),
     "empty-text": (text(""), "", "", [], END),
     "call-only": (CALL, "", "", ["f"], CALLED),
@@ -67,7 +68,7 @@ SHAPES: dict[str, tuple[tuple[Event, ...], str, str, list[str], tuple[str, str, 
 
 def ended(steps: tuple[Event, ...]) -> Script:
     """*steps* with the trailers that the service sends after them."""
-    called = any(step.type == "toolUseEvent" for step in steps)
+    called = any(isinstance(step, CallPart) for step in steps)
     return answer(*steps, trailers=Trailers("TOOL_USE" if called else "END_TURN"))
 
 

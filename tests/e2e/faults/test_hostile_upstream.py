@@ -25,7 +25,7 @@ from kiro_asgi.simulator import (
     thinking,
     tool_call,
 )
-from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.kiro.encoder import encode
 from tests.e2e.faults.bench import ALL_ROUTES, ROUTES, no_leak, raw_event, raw_exception
 from tests.e2e.faults.verdicts import broken, check_transport, refused, strict, whole
 

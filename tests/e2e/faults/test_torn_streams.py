@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kiro_asgi.simulator import CloseEarly, Event, HalfClose, Head, Pause, Reset, Stall, Step, TornFrame, text
-from kiro_asgi.simulator.scripts import encode
+from kiro_asgi.simulator.kiro.encoder import encode
 from tests.e2e.faults.bench import ROUTES, closed_upstream, no_leak, said
 from tests.e2e.faults.verdicts import broken, lost, whole
 

@@ -12,10 +12,11 @@ from typing import Final
 
 from attrs import frozen
 
-from kiro_asgi.simulator import Event, RecordedRequest, Trailers, answer, text
+from kiro_asgi.simulator import RecordedRequest, Trailers, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.gemini.encoder import call_signature, text_signature
 from kiro_asgi.simulator.openai.encoder import REFUSAL
+from kiro_asgi.simulator.pieces import Ending, TokensUsed
 from kiro_asgi.simulator.scripts import sign
 from tests.e2e.matrix.apis import Failure
 from tests.e2e.matrix.pairing import Pairing
@@ -203,19 +204,7 @@ def error_within(pairing: Pairing) -> None:
         assert told == Failure("" if not kind else "RateLimitError", 429, word if not kind else "rate_limit_error")
 
 
-COUNTED: Final = Event(
-    "metadataEvent",
-    {
-        "stopReason": "END_TURN",
-        "tokenUsage": {
-            "uncachedInputTokens": 1200,
-            "cacheReadInputTokens": 300,
-            "cacheWriteInputTokens": 0,
-            "outputTokens": 77,
-            "totalTokens": 1577,
-        },
-    },
-)
+COUNTED: Final = Ending("END_TURN", used=TokensUsed(1200, 77, 300))
 
 
 def usage(pairing: Pairing) -> None:

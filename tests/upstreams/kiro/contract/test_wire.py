@@ -10,7 +10,7 @@ from hypothesis import given
 
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ThinkingPart, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.simulator.conversation import KiroConversation
+from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
 from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.scripts import sign
@@ -58,7 +58,7 @@ def current(asked: Prompt, tool_history: str = "text", **options: Any) -> Any:
 def accepted(request: Rendered) -> bool:
     """Whether the enforcing service has nothing against it."""
     headers = {name.decode(): value.decode() for name, value in request.request.headers}
-    asked = KiroRequest(headers, KiroConversation(request.document), None, len(request.request.body))
+    asked = KiroRequest(headers, KiroDocument(request.document), None, len(request.request.body))
     return check(asked, RULES) is None
 
 
