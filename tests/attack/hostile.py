@@ -46,7 +46,7 @@ def _event(kind: str, **payload: Any) -> bytes:
 
 
 def _end(reason: str = "END_TURN") -> bytes:
-    return b"".join(map(encode, Trailers(reason).events()))
+    return b"".join(map(encode, Trailers(reason).pieces()))
 
 
 def _chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> bytes:
