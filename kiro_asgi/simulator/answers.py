@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.simulator.conversation import Conversation, OfferedTool
 from kiro_asgi.simulator.default_answer import call, compose, value_for, wanted_tool
-from kiro_asgi.simulator.pieces import PIECES, TRAILERS, CallPart, Ending, Event, Opened, Piece, Sealed, Words
+from kiro_asgi.simulator.pieces import TRAILERS, CallPart, Ending, Event, Opened, Piece, Sealed, Words
 from kiro_asgi.simulator.scripts import (
     SEALED,
     Head,
@@ -212,8 +212,7 @@ ANSWERS: Final[Mapping[str, Marker]] = {
 
 
 def _inserted(script: Script, extra: Piece) -> Script:
-    spots = (Head, *PIECES)
-    return tuple(part for step in script for part in ((step, extra) if isinstance(step, spots) else (step,)))
+    return tuple(part for step in script for part in ((step, extra) if isinstance(step, Head | Piece) else (step,)))
 
 
 def _without(*kinds: type) -> Callable[[Script, str], Script]:

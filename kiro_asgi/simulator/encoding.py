@@ -12,7 +12,6 @@ from attrs import define, evolve, field
 
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
-    PIECES,
     AnswerEnd,
     CallPart,
     Charged,
@@ -22,6 +21,7 @@ from kiro_asgi.simulator.pieces import (
     ExceptionFrame,
     Opened,
     Picture,
+    Piece,
     Seal,
     Sealed,
     Searched,
@@ -44,13 +44,13 @@ from kiro_asgi.simulator.scripts import (
     json_answer,
 )
 
-Piece = (
+AnswerPart = (
     Words | Thought | Seal | Sealed | CallPart | Picture | Searched | AnswerEnd | TokensUsed | Event | ExceptionFrame
 )
-"""What an encoder is given."""
+"""What an encoder is given: a piece of an answer, but for those that tell several things at once."""
 
 
-def pieces_of(step: Step) -> tuple[Piece, ...] | None:
+def pieces_of(step: Step) -> tuple[AnswerPart, ...] | None:
     """Return what an encoder makes of *step*; ``None`` if it is no part of the answer."""
     match step:
         case Ending(reason, sequence, used):
@@ -62,7 +62,7 @@ def pieces_of(step: Step) -> tuple[Piece, ...] | None:
             return ()
         case ExceptionFrame():
             return (step,)
-    return (step,) if isinstance(step, PIECES) else None
+    return (step,) if isinstance(step, Piece) else None
 
 
 SSE: Final = "text/event-stream"
@@ -75,7 +75,7 @@ class AnswerEncoder(Protocol):
     content_type: str
     """Of a stream."""
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the events that it adds to the stream."""
         ...
 
@@ -96,7 +96,7 @@ class AnswerEncoder(Protocol):
 class AnswerBlock:
     """A part of a collected answer."""
 
-    first: Piece
+    first: AnswerPart
     """The whole of `Words` and `Thought`; a call without its arguments."""
 
     text: str = ""
@@ -113,7 +113,7 @@ class CollectedAnswer:
     stop: AnswerEnd | None = None
     failure: ExceptionFrame | None = None
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: AnswerPart) -> None:
         """Take in one more piece."""
         match piece:
             case Words(text) | Thought(text):
@@ -139,7 +139,7 @@ class CollectedAnswer:
         calls = ((block, block.first) for block in self.blocks)
         return next((block for block, call in calls if isinstance(call, CallPart) and call.call_id == call_id), None)
 
-    def _opened(self, piece: Piece) -> AnswerBlock:
+    def _opened(self, piece: AnswerPart) -> AnswerBlock:
         self.blocks.append(AnswerBlock(piece))
         return self.blocks[-1]
 
@@ -193,7 +193,7 @@ def _streamed(script: Script, encoder: AnswerEncoder) -> Iterator[Step]:
     yield from map(RawBytes, encoder.close())
 
 
-def _encoded(pieces: tuple[Piece, ...], encoder: AnswerEncoder) -> Iterator[bytes]:
+def _encoded(pieces: tuple[AnswerPart, ...], encoder: AnswerEncoder) -> Iterator[bytes]:
     for piece in pieces:
         yield from encoder.encode(piece)
 
@@ -220,7 +220,7 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     return (*_pauses(waits), head, RawBytes(body.data[: len(body.data) // 2]), *ending)
 
 
-def _all_pieces(step: Step) -> Iterator[Piece]:
+def _all_pieces(step: Step) -> Iterator[AnswerPart]:
     if isinstance(step, Repeat):
         for piece in pieces_of(step.frame) or ():
             yield Words(piece.text * step.times) if isinstance(piece, Words) else piece

@@ -21,7 +21,7 @@ from kiro_asgi.simulator.answers import ANSWERS, CHANGES, SENTENCE, Marker, numb
 from kiro_asgi.simulator.conversation import Conversation
 from kiro_asgi.simulator.default_answer import compose, default_answer, thought_about
 from kiro_asgi.simulator.kiro.faults import FAULTS
-from kiro_asgi.simulator.pieces import PIECES, CallPart, Ending, Hit, Seal, Sealed, Thought, Words, search
+from kiro_asgi.simulator.pieces import CallPart, Ending, Hit, Piece, Seal, Sealed, Thought, Words, search
 from kiro_asgi.simulator.scripts import Script, Trailers, json_answer, text, thinking, words
 
 Change = tuple[str, Callable[[Script, str], Script], str]
@@ -153,7 +153,7 @@ def searched(conversation: Conversation, script: Script) -> Script:
 
 def with_thought(conversation: Conversation, script: Script) -> Script:
     """*script* with a thought before everything else, if it has a call and no thought."""
-    spots = [at for at, step in enumerate(script) if isinstance(step, PIECES)]
+    spots = [at for at, step in enumerate(script) if isinstance(step, Piece)]
     kinds = {type(script[at]) for at in spots}
     if CallPart not in kinds or kinds & {Thought, Seal, Sealed}:
         return script

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from attrs import frozen
-
-REASONS: Final = (
-    *("END_TURN", "TOOL_USE", "MAX_TOKENS", "STOP_SEQUENCE", "CONTENT_FILTERED", "GUARDRAIL_INTERVENED", "REFUSED"),
-)
-"""Why an answer ends."""
 
 CONTEXT_FULL: Final = "CONTEXT_FULL"
 """Stop reason of an answer after which the context window has no room left."""
@@ -86,7 +81,8 @@ class AnswerEnd:
     """Why the answer ends."""
 
     reason: str
-    """One of `REASONS`; unknown ones go out unchanged."""
+    """``END_TURN``, ``TOOL_USE``, ``MAX_TOKENS``, ``STOP_SEQUENCE``, ``CONTENT_FILTERED``, ``GUARDRAIL_INTERVENED``,
+    ``REFUSED``, or `CONTEXT_FULL`; others go out unchanged."""
 
     sequence: str = ""
     """The stop sequence that was met."""
@@ -160,7 +156,6 @@ Piece = (
 )
 """What an answer is made of."""
 
-PIECES: Final = get_args(Piece)
 COUNTED: Final = (Words, Thought, Seal, Sealed, CallPart)
 """Each counts as one token."""
 

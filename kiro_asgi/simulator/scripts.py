@@ -26,7 +26,6 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from kiro_asgi.simulator.pieces import (
-    PIECES,
     CallPart,
     Charged,
     ContextUsed,
@@ -135,9 +134,6 @@ ByteStep = Piece | ExceptionFrame | RawBytes | CorruptChecksum | TornFrame | Rep
 Step = ByteStep | Head | Pause | Stall | Reset | CloseEarly | HalfClose
 Script = tuple[Step, ...]
 
-BYTE_STEPS: Final = (*PIECES, ExceptionFrame, RawBytes, CorruptChecksum, TornFrame, Repeat)
-"""Those that an encoder makes bytes of."""
-
 Action = Head | bytes | Pause | Stall | Reset | CloseEarly | HalfClose
 
 
@@ -189,7 +185,7 @@ def with_layout(script: Script, layout: Layout) -> Script:
 
 def paced(script: Script, seconds: float) -> Script:
     """The same script with a pause after every event."""
-    return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, PIECES) else (step,)))
+    return tuple(part for step in script for part in ((step, Pause(seconds)) if isinstance(step, Piece) else (step,)))
 
 
 ERROR_TYPES: Final[Mapping[int, str]] = {
@@ -216,7 +212,7 @@ class Trailers:
     """What follows the content; ``None`` leaves a piece, or a part of it, out."""
 
     stop_reason: str | None = "END_TURN"
-    """One of `REASONS`."""
+    """As of `AnswerEnd`."""
 
     input_tokens: int | None = 31
     """Without it the ending says nothing of tokens; without *stop_reason* either there is none."""

@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from kiro_asgi.simulator.default_answer import default_answer, value_for
 from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.encoder import event_of
-from kiro_asgi.simulator.pieces import PIECES
+from kiro_asgi.simulator.pieces import Piece
 from kiro_asgi.simulator.scripts import sign, words
 from tests.simulator.asking import prompt, tool
 from tests.simulator.test_rules import with_tools
 
 
 def events(document: Any, kind: str = "assistantResponseEvent") -> list[Any]:
-    frames = (
-        event_of(step) for step in default_answer(KiroDocument(document).conversation) if isinstance(step, PIECES)
-    )
+    frames = (event_of(step) for step in default_answer(KiroDocument(document).conversation) if isinstance(step, Piece))
     return [event.payload for event in frames if event.type == kind]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.encoding import SSE, AnswerBlock, AnswerPart, CollectedAnswer
 from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -189,7 +189,7 @@ class AnthropicAnswerEncoder:
     _cites: list[Json] = field(init=False, factory=list)
     _stop: AnswerEnd | None = field(init=False, default=None)
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the events that it adds to the stream."""
         if not self._started:
             self._started = True
@@ -197,7 +197,7 @@ class AnthropicAnswerEncoder:
             yield _event("ping")
         yield from self._encode(piece)
 
-    def _encode(self, piece: Piece) -> Iterator[bytes]:
+    def _encode(self, piece: AnswerPart) -> Iterator[bytes]:
         match piece:
             case Words(text):
                 yield from self._words(text)

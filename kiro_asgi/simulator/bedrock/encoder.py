@@ -18,7 +18,7 @@ from zlib import crc32
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.simulator.anthropic.encoder import AnthropicAnswerEncoder
-from kiro_asgi.simulator.encoding import AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.encoding import AnswerBlock, AnswerPart, CollectedAnswer
 from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -214,7 +214,7 @@ class ConverseAnswerEncoder:
     _cites: list[Json] = field(init=False, factory=list)
     _stop: AnswerEnd | None = field(init=False, default=None)
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the frames that it adds to the stream."""
         if isinstance(piece, ExceptionFrame):
             yield _exception(piece)
@@ -224,7 +224,7 @@ class ConverseAnswerEncoder:
             yield _frame("messageStart", {"role": "assistant"})
         yield from self._encode(piece)
 
-    def _encode(self, piece: Piece) -> Iterator[bytes]:
+    def _encode(self, piece: AnswerPart) -> Iterator[bytes]:
         match piece:
             case Words(text):
                 yield from self._words(text)
@@ -371,7 +371,7 @@ class InvokeAnswerEncoder:
         named = evolve(self.question, model=claude_name(self.question.model))
         self._inner = AnthropicAnswerEncoder(named, self.used)
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the frames that it adds to the stream."""
         if isinstance(piece, ExceptionFrame):
             yield _exception(piece)

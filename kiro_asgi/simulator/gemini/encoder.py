@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import SSE, CollectedAnswer, Piece
+from kiro_asgi.simulator.encoding import SSE, AnswerPart, CollectedAnswer
 from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -225,7 +225,7 @@ class GeminiAnswerEncoder:
     def _type(self) -> str:
         return "application/json" if self.array else SSE
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the chunks that it adds to the stream."""
         match piece:
             case ExceptionFrame():
@@ -266,7 +266,7 @@ class GeminiAnswerEncoder:
         words = FAILURES[failure.name]
         return json_answer(words[0], envelope(*words))
 
-    def _parts(self, piece: Piece) -> Iterator[Json]:
+    def _parts(self, piece: AnswerPart) -> Iterator[Json]:
         match piece:
             case Words(text):
                 self._visible += 1

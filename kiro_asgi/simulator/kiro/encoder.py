@@ -28,8 +28,8 @@ from kiro_asgi.simulator.pieces import (
     Words,
 )
 from kiro_asgi.simulator.scripts import (
-    BYTE_STEPS,
     JSON,
+    ByteStep,
     CorruptChecksum,
     Head,
     RawBytes,
@@ -106,7 +106,7 @@ def _corrupt(data: bytes, which: str) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
-def encode(step: Step) -> bytes:
+def encode(step: ByteStep) -> bytes:
     """The bytes of a step that has some; of a `Repeat`, those of one round."""
     match step:
         case ExceptionFrame(name, message, reason):
@@ -121,7 +121,7 @@ def encode(step: Step) -> bytes:
         case Repeat(frame, _):
             return encode(frame)
         case _:
-            event = event_of(step)  # type: ignore[arg-type]
+            event = event_of(step)
             return _frame("event", event.type, event.payload)
 
 
@@ -136,7 +136,7 @@ def _encoded(script: Script) -> Iterator[Step]:
         if isinstance(step, Head):
             begun = True
             yield _headed(step)
-        elif isinstance(step, BYTE_STEPS):
+        elif isinstance(step, ByteStep):
             if not begun:
                 begun = True
                 yield Head(content_type=EVENT_STREAM)

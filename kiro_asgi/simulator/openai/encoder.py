@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import SSE, CollectedAnswer, Piece
+from kiro_asgi.simulator.encoding import SSE, AnswerPart, CollectedAnswer
 from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.pieces import (
     CONTEXT_FULL,
@@ -112,7 +112,7 @@ class OpenAIAnswerEncoder:
 
     _stop: AnswerEnd | None = field(init=False, default=None)
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the chunks that it adds to the stream."""
         if not self._started:
             self._started = True

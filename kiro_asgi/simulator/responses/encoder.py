@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.simulator.encoding import SSE, AnswerBlock, CollectedAnswer, Piece
+from kiro_asgi.simulator.encoding import SSE, AnswerBlock, AnswerPart, CollectedAnswer
 from kiro_asgi.simulator.format import Question
 from kiro_asgi.simulator.openai.encoder import CREATED, FAILURES, REFUSAL, envelope
 from kiro_asgi.simulator.pieces import (
@@ -88,7 +88,7 @@ class ResponsesAnswerEncoder:
     _thoughts: int = field(init=False, default=0)
     _stop: AnswerEnd | None = field(init=False, default=None)
 
-    def encode(self, piece: Piece) -> Iterator[bytes]:
+    def encode(self, piece: AnswerPart) -> Iterator[bytes]:
         """Encode *piece*: the events that it adds to the stream."""
         if not self._sequence:
             yield self._event("response.created", response=self._response("in_progress"))
