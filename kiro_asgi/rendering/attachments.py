@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from binascii import a2b_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from string import ascii_letters, digits
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -62,6 +63,26 @@ def _none(url: str) -> bool:
 def every(url: str) -> bool:
     """The service reads what is at *url*, wherever that is."""
     return True
+
+
+def same(*media_types: str) -> Mapping[str, str]:
+    """Formats of a service that calls them by their media types."""
+    return _formats(media_types, str)
+
+
+def by_subtype(*media_types: str) -> Mapping[str, str]:
+    """Formats of a service that calls them by the second half of their media types."""
+    return _formats(media_types, lambda media_type: media_type.partition("/")[2])
+
+
+def _formats(media_types: Iterable[str], name: Callable[[str], str]) -> Mapping[str, str]:
+    found = {media_type: name(media_type) for media_type in media_types}
+    if _JPEG in found:
+        found["image/jpg"] = found[_JPEG]  # as many clients write it
+    return MappingProxyType(found)
+
+
+_JPEG: Final = "image/jpeg"
 
 
 @frozen

@@ -45,9 +45,7 @@ def ignored(sampling: Sampling, names: Iterable[str], rule: str, notes: Notes) -
 def length(wanted: int, least: int, most: int, notes: Notes) -> int:
     """The greatest length of an answer, in tokens, within a model's bounds."""
     found = min(max(wanted, least), most)
-    if found != wanted:
-        notes.applies("sampling.max_tokens", "max_tokens")
-    return found
+    return found if found != wanted and notes.applies("sampling.max_tokens", "max_tokens") else wanted
 
 
 def visible_stops(sampling: Sampling, notes: Notes) -> list[str]:

@@ -28,9 +28,7 @@ def sendable(turns: Iterable[Turn], kept: Kept) -> Iterator[Turn]:
         for part in turn.parts:
             if type(part) is ToolResult:
                 inner = (kept(each, turn, part) for each in part.parts)
-                parts.append(
-                    evolve(part, parts=tuple(each for each in inner if isinstance(each, Text | Image | Document)))
-                )
+                parts.append(evolve(part, parts=tuple(each for each in inner if isinstance(each, _IN_RESULTS))))
             elif (one := kept(part, turn, None)) is not None:
                 parts.append(one)
         yield evolve(turn, parts=tuple(parts))

@@ -28,7 +28,7 @@ from kiro_asgi.model.prompt import (
     essence,
 )
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, every
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, every, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, Blocks, BlockWriter
 from kiro_asgi.rendering.turns import is_blank
@@ -63,18 +63,7 @@ def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: No
 PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"
 
-IMAGES: Final = Accepted(
-    MappingProxyType(
-        {
-            "image/jpeg": "image/jpeg",
-            "image/jpg": "image/jpeg",
-            "image/png": "image/png",
-            "image/gif": "image/gif",
-            "image/webp": "image/webp",
-        }
-    ),
-    reads=every,
-)
+IMAGES: Final = Accepted(same("image/jpeg", "image/png", "image/gif", "image/webp"), reads=every)
 
 TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 """Media types of texts that do not begin with ``text/``."""

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.rendering.attachments import Accepted, Attachments
+from kiro_asgi.rendering.attachments import Accepted, Attachments, by_subtype
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, Blocks, BlockWriter
 from kiro_asgi.rendering.refusal import refusal
@@ -28,11 +28,7 @@ from kiro_asgi.upstreams.bedrock.models import Family, is_claude
 NOTHING: Final = "(no output)"
 """Text of a result without content: the service refuses a blank one."""
 
-IMAGES: Final = Accepted(
-    MappingProxyType(
-        {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
-    )
-)
+IMAGES: Final = Accepted(by_subtype("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 DOCUMENTS: Final = Accepted(
     MappingProxyType(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -19,7 +18,7 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
-from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import Draft, strict_turns
@@ -36,17 +35,14 @@ def is_readable(url: str) -> bool:
     return bool(_READABLE.fullmatch(url))
 
 
-_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
-
-_DOCUMENTS: Final = (
-    *("application/pdf", "application/json", "application/xml", "application/rtf"),
-    *("text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf"),
+IMAGES: Final = Accepted(same("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"), reads=is_readable)
+DOCUMENTS: Final = Accepted(
+    same(
+        *("application/pdf", "application/json", "application/xml", "application/rtf"),
+        *("text/plain", "text/html", "text/css", "text/csv", "text/markdown", "text/md", "text/xml", "text/rtf"),
+    ),
+    reads=is_readable,
 )
-
-IMAGES: Final = Accepted(
-    MappingProxyType({**dict(zip(_IMAGES, _IMAGES, strict=True)), "image/jpg": "image/jpeg"}), reads=is_readable
-)
-DOCUMENTS: Final = Accepted(MappingProxyType(dict(zip(_DOCUMENTS, _DOCUMENTS, strict=True))), reads=is_readable)
 
 
 Content = dict[str, Any]

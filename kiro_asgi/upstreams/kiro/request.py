@@ -37,11 +37,12 @@ from kiro_asgi.model.prompt import (
     ToolResult,
 )
 from kiro_asgi.rendering.attachments import Attachments
+from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.options import ignored, length
 from kiro_asgi.rendering.refusal import too_long
 from kiro_asgi.rendering.strict_turns import Pairing
 from kiro_asgi.rendering.turns import begun, ended
-from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import turns
 from kiro_asgi.upstreams.kiro.rules.drafts import DOCUMENTS, IMAGES, MessageDraft, MessageWriter
@@ -76,7 +77,7 @@ def _thinking_options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[st
         if "type" in switch:
             chosen["thinking"] = switch
     if "max_tokens" in fields and prompt.sampling.max_tokens is not None:
-        chosen["max_tokens"] = _max_tokens(prompt.sampling.max_tokens, model, notes)
+        chosen["max_tokens"] = length(prompt.sampling.max_tokens, MIN_OUTPUT, model.max_output_tokens, notes)
     return chosen
 
 
@@ -89,11 +90,6 @@ def _wants_tags(prompt: Prompt, model: ModelCard, notes: Notes, *, allowed: bool
         return True
     notes.applies("thinking.unavailable")
     return False
-
-
-def _max_tokens(wanted: int, model: ModelCard, notes: Notes) -> int:
-    bounded = min(max(wanted, MIN_OUTPUT), model.max_output_tokens)
-    return bounded if bounded != wanted and notes.applies("sampling.max_tokens", "max_tokens") else wanted
 
 
 def _is_native(model: ModelCard) -> bool:
@@ -212,7 +208,7 @@ def document(
     options = _thinking_options(prompt, model, notes)
     preface = [*_preface(prompt, specifications.manifest(), names, texts, notes)]
     _require_messages([*preface, *drafts], prompt, notes)
-    _note_ignored(prompt, notes)
+    ignored(prompt.sampling, _IGNORED, "sampling.ignored", notes)
     state = _state([*preface, *drafts], model, settings, written, conversation_id)
     body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
     return RequestBody(_present(body), names, tagged, notes, len(preface))
@@ -245,11 +241,6 @@ def _preface(prompt: Prompt, manifest: str, names: WireNames, texts: Texts, note
 
 _IGNORED: Final = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 """Fields of `kiro_asgi.model.prompt.Sampling` for which the service has no place."""
-
-
-def _note_ignored(prompt: Prompt, notes: Notes) -> None:
-    for name in prompt.sampling.given(_IGNORED):
-        notes.applies("sampling.ignored", name)
 
 
 def _state(
@@ -407,43 +398,32 @@ def _messages(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from item.values()
 
 
-def estimate_tokens(body: Mapping[str, Any], estimator: Estimator) -> float:
-    """Tokens that the model reads: texts, tools and arguments as JSON, images and documents at a fixed price each."""
-    texts: list[str] = []
-    values: list[Any] = []
-    tokens = 0.0
-    for message in _messages(body):
-        tokens += TURN_TOKENS
-        tokens += IMAGE_TOKENS * len(message.get("images", ())) + DOCUMENT_TOKENS * len(message.get("documents", ()))
-        _collect(message, texts, values)
-    return tokens + estimator.estimate_tokens("".join(texts)) + estimator.estimate_tokens(dumps(values)[1:-1].decode())
+def content_of(body: Mapping[str, Any]) -> BodyContent:
+    """What *body* holds."""
+    messages = [*_messages(body)]
+    found = BodyContent(messages=len(messages))
+    texts = [message["content"] for message in messages]
+    if len(messages) > 2 and texts[1] == CONSENT:
+        found.system.append(texts.pop(0))
+    found.texts += texts
+    for message in messages:
+        _collect(message, found)
+    return found
 
 
-def _collect(message: Mapping[str, Any], texts: list[str], values: list[Any]) -> None:
-    """Sort the content of a message: all of a kind is estimated at once, which is cheaper than piece by piece."""
-    texts.append(message["content"])
+def _collect(message: Mapping[str, Any], found: BodyContent) -> None:
+    """Sort what a message holds beside its text."""
+    found.images += len(message.get("images", ()))
+    found.documents += len(message.get("documents", ()))
     for call in message.get("toolUses", ()):
-        texts.append(call["name"])
-        values.append(call["input"])
+        found.texts.append(call["name"])
+        found.values.append(call["input"])
     if reasoning := message.get("reasoningContent"):
-        values.append(reasoning)
-    if context := message.get("userInputMessageContext"):
-        for result in context.get("toolResults", ()):
-            texts += [part["text"] for part in result["content"]]
-        if tools := context.get("tools"):
-            values.append([tool["toolSpecification"] for tool in tools])
-
-
-def statistics(body: Mapping[str, Any], size: int) -> dict[str, int]:
-    """Counts of a *body* that is *size* bytes, and the characters of its system text; none of its texts."""
-    every = [*_messages(body)]
-    contexts = [message.get("userInputMessageContext", {}) for message in every]
-    has_system = len(every) > 2 and every[1]["content"] == CONSENT
-    return {
-        "bytes": size,
-        "messages": len(every),
-        "tools": sum(len(context.get("tools", ())) for context in contexts),
-        "tool_results": sum(len(context.get("toolResults", ())) for context in contexts),
-        "images": sum(len(message.get("images", ())) for message in every),
-        "system": len(every[0]["content"]) if has_system else 0,
-    }
+        found.values.append(reasoning)
+    context = message.get("userInputMessageContext", {})
+    for result in context.get("toolResults", ()):
+        found.results += 1
+        found.texts += (part["text"] for part in result["content"])
+    if tools := context.get("tools"):
+        found.tools += len(tools)
+        found.values.append([tool["toolSpecification"] for tool in tools])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -19,7 +18,7 @@ from attrs import define, field, frozen
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
-from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, every
+from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, every, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import strict_turns
@@ -27,12 +26,7 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.wire.json import dumps
 
-_FORMATS: Final = ("image/png", "image/jpeg", "image/webp", "image/gif")
-"""Of images, as OpenAI knows them."""
-
-IMAGES: Final = Accepted(
-    MappingProxyType({**dict(zip(_FORMATS, _FORMATS, strict=True)), "image/jpg": "image/jpeg"}), reads=every
-)
+IMAGES: Final = Accepted(same("image/png", "image/jpeg", "image/webp", "image/gif"), reads=every)
 ANY_IMAGES: Final = Accepted(None, reads=every)
 """Of other servers, which may know any format."""
 

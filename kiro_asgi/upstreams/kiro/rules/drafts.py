@@ -16,18 +16,14 @@ from attrs import define, field
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.rendering.attachments import Accepted, Attachments, document_text
+from kiro_asgi.rendering.attachments import Accepted, Attachments, by_subtype, document_text
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.rendering.strict_turns import Draft
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 
-IMAGES: Final = Accepted(
-    MappingProxyType(
-        {"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
-    )
-)
+IMAGES: Final = Accepted(by_subtype("image/png", "image/jpeg", "image/gif", "image/webp"))
 
 DOCUMENTS: Final = Accepted(
     MappingProxyType(
