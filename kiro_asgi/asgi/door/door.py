@@ -67,8 +67,6 @@ class Door:
         """Answer one call by *handle*, and account for it."""
         request_id = f"req_{self._token()}"
         observation = self._observers.observation(scope, request_id)
-        if observation is not None:
-            send = observation.watched(send)
         with self._calls.counting(), Share(self._bodies) as share:
             names, clocks = self._routes.request_id_headers, self._clocks
             call = Call(scope, receive, send, request_id, names, share, self._write_timeout, clocks.steady, clocks.draw)

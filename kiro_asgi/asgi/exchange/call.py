@@ -248,7 +248,7 @@ class Call(CallRecord):
             raise Disconnected
         if message["type"] == "http.response.start":
             self.status = message["status"]
-        self.sending_since = self._clock()
+        began = self.sending_since = self._clock()
         try:
             await self._send(message)
         except CLIENT_GONE as error:
@@ -258,6 +258,8 @@ class Call(CallRecord):
             raise
         finally:
             self.sending_since = None
+        if self.observation is not None:
+            self.observation.take_sent(message, began)
         if self._interrupted and message.get("more_body", True):
             self.work.cancel()
 

@@ -7,7 +7,6 @@ done, neither for a call nor for its events.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from logging import getLogger
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.exchange.reading import AnswerReading
 from kiro_asgi.asgi.exchange.record import CallRecord
 from kiro_asgi.asgi.exchange.reports import notices_in
-from kiro_asgi.asgi.protocol import Message, Scope, Send
+from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import ServerResult
@@ -101,10 +100,6 @@ class Observation:
     def __attrs_post_init__(self) -> None:
         self._started, self._time = self._clocks.steady(), self._clocks.wall()
 
-    def watched(self, send: Send) -> Send:
-        """*send*, with its bytes reported to their observers."""
-        return partial(self._send, send) if self._byte_observers else send
-
     def begin(self, principal: str) -> None:
         """Report that the call has begun, once, now that *principal* is known, or is not going to be."""
         if self._begun:
@@ -151,9 +146,7 @@ class Observation:
             self._prepared = plan.started
         self._reading, self._under_way = reading, True
         if self._byte_observers:
-            reading.take = partial(self._receive, reading.take)
-            reading.on_head = self._receive_head
-            reading.on_tools = self._receive_tools
+            reading.tell(self)
         for place, observer in enumerate(self._observers):
             self._report(place, observer.planned, self._call, plan)
 
@@ -228,25 +221,26 @@ class Observation:
         for place, observer in self._byte_observers:
             self._report(place, observer.body_ended, self._call, error, self._clocks.steady())
 
-    def _receive_tools(self, results: Iterable[ServerResult]) -> None:
+    def take_results(self, results: Iterable[ServerResult]) -> None:
+        """Report results of tools that the client does not run."""
         for result in results:
             for place, observer in self._byte_observers:
                 self._report(place, observer.tool_ran, self._call, result, self._clocks.steady())
 
-    def _receive_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def take_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Report the head of the upstream's answer."""
         for place, observer in self._byte_observers:
             self._report(place, observer.head_received, self._call, status, headers, self._clocks.steady())
 
-    def _receive(self, take: Callable[[bytes], None], data: bytes) -> None:
+    def take_bytes(self, data: bytes) -> None:
+        """Report bytes of the upstream's answer."""
         at = self._clocks.steady()
         for place, observer in self._byte_observers:
             self._report(place, observer.received, self._call, data, at)
-        take(data)
 
-    async def _send(self, send: Send, message: Message) -> None:
-        at = self._clocks.steady()
-        await send(message)
-        if not self._begun:
+    def take_sent(self, message: Message, at: float) -> None:
+        """Report *message*, which was handed to the server *at* this moment, and taken now."""
+        if not (self._byte_observers and self._begun):
             return
         if message["type"] == "http.response.start":
             for place, observer in self._byte_observers:

@@ -35,6 +35,19 @@ def _nothing() -> None:
     """Do nothing: there is no listener."""
 
 
+class AnswerListener(Protocol):
+    """Is told what comes of an answer while it is read."""
+
+    def take_head(self, status: int, headers: Headers) -> None:
+        """The head has come."""
+
+    def take_bytes(self, data: bytes) -> None:
+        """Bytes of the body have come."""
+
+    def take_results(self, results: Iterable[ServerResult]) -> None:
+        """Tools that the client does not run have returned *results*."""
+
+
 Facts = TypeVar("Facts", bound=Exchange)
 Way = TypeVar("Way", bound=Output[Any])
 Item = TypeVar("Item")
@@ -130,11 +143,8 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     on_accept: Callable[[], None] = field(init=False, default=_nothing)
     """Called when the upstream answers with 200."""
 
-    on_head: Callable[[int, Headers], None] | None = field(init=False, default=None)
-    """Called with the head of the answer, where there is an observer."""
-
-    on_tools: Callable[[Iterable[ServerResult]], None] | None = field(init=False, default=None)
-    """Called with results of tools that the client does not run, where there is an observer."""
+    listener: AnswerListener | None = field(init=False, default=None)
+    """Who is told what comes; ``None`` where nobody observes bytes."""
 
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""
@@ -145,6 +155,16 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         self.first_event_timeout = self._exchange.first_event_timeout
         self._made = self._asked = self._last_event = self._clock()
         self.take = self._chunks.append
+
+    def tell(self, listener: AnswerListener) -> None:
+        """Tell *listener* what comes, from now on."""
+        self.listener, put_aside = listener, self.take
+
+        def take(data: bytes) -> None:
+            listener.take_bytes(data)
+            put_aside(data)
+
+        self.take = take
 
     @property
     @abstractmethod
@@ -211,8 +231,8 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             NotTheUpstream: It is in a media type, or in an encoding, that was not asked for.
         """
         self.status, self._headers = status, headers
-        if self.on_head is not None:
-            self.on_head(status, headers)
+        if self.listener is not None:
+            self.listener.take_head(status, headers)
         if status == 200:
             if (encoding := _value(headers, b"content-encoding").strip().lower()) not in ("", "identity"):
                 raise NotTheUpstream(

@@ -251,8 +251,8 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         if calls := answer.pending:
             await self._push()
             results = await self._exchange.route.provider.toolbox.run(calls, self._exchange.parsed.prompt)
-            if self.on_tools is not None:
-                self.on_tools(results)
+            if self.listener is not None:
+                self.listener.take_results(results)
             await self._put(answer.resolve(results))
 
     async def _advance(self) -> None:
