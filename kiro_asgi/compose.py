@@ -38,7 +38,7 @@ from kiro_asgi.asgi.exchange.admission import (
 )
 from kiro_asgi.asgi.exchange.call import Bodies, CallsUnderWay
 from kiro_asgi.asgi.exchange.factory import ConversationIds, ExchangeFactory
-from kiro_asgi.asgi.exchange.models import Models, Provider
+from kiro_asgi.asgi.exchange.model_routes import Models, Provider
 from kiro_asgi.asgi.exchange.observation import Observers
 from kiro_asgi.asgi.exchange.providers import in_effect, new_providers, new_registry, new_store
 from kiro_asgi.asgi.exchange.reading import AnswerContext
@@ -52,7 +52,7 @@ from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.asgi.routing import GATEWAY, Routes, new_dialects
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.config import Settings
-from kiro_asgi.config.rules import require
+from kiro_asgi.config.validation import require
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint, QuotaHeaders
 from kiro_asgi.loops import PerLoop

@@ -10,7 +10,7 @@ from kiro_asgi import ConfigError, Settings
 from kiro_asgi.cli.check import examine
 from kiro_asgi.config import read_environment
 from kiro_asgi.config.leaves import leaves, preset_values, values_of
-from kiro_asgi.config.rules import violations
+from kiro_asgi.config.validation import violations
 from kiro_asgi.setting import Choices
 from kiro_asgi.upstreams.kiro.contract import ContractOptions
 from kiro_asgi.upstreams.kiro.contract.answer import LEAD_IN

@@ -41,7 +41,7 @@ BOUNDED = {
         "_tool_result": REQUEST,
         "parse_content": REQUEST,
     },
-    "dialects.gemini.request": {
+    "dialects.gemini.parsing": {
         "Spelling._object": REQUEST,
         "Spelling._plain": REQUEST,
         "_parts": OWN,
@@ -82,7 +82,7 @@ BOUNDED = {
     "simulator.gemini.__init__": {"_lower": SIMULATED},
     "simulator.gemini.encoder": {"_plain": SIMULATED},
     "simulator.default_answer": dict.fromkeys(("_Maker.array", "_Maker.make", "_Maker.object", "_kind"), SIMULATED),
-    "simulator.kiro.message_rules": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
+    "simulator.kiro.message_checks": {"_misfit": SIMULATED, "_misfit_within": SIMULATED},
     "simulator.kiro.encoder": {"encode": SIMULATED},
 }
 """Module to its functions that lead back to themselves, each with what bounds how often."""

@@ -56,7 +56,7 @@ from kiro_asgi.observers.measures import MEASURES
 from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers
 from kiro_asgi.simulator.kiro import faults
-from kiro_asgi.simulator.kiro import rules as kiro_rules
+from kiro_asgi.simulator.kiro import checks as kiro_checks
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.manifest import all_of
@@ -177,7 +177,7 @@ def reasons() -> Iterator[Row]:
 
 def simulated_rules() -> Iterator[Row]:
     yield "What must hold", "Status", "Reason, or message"
-    for rule in kiro_rules.RULES:
+    for rule in kiro_checks.RULES:
         refusal = rule.refusal
         reason = f"``{refusal.reason}``" if refusal.reason else plain(refusal.message)
         yield first_line(rule.kept.__doc__), str(refusal.status), reason

@@ -10,9 +10,9 @@ from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.readiness import Readiness
 from kiro_asgi.asgi.door.situation import Situation
 from kiro_asgi.asgi.exchange.call import Call
-from kiro_asgi.asgi.exchange.models import Models
+from kiro_asgi.asgi.exchange.model_routes import Models
 from kiro_asgi.asgi.protocol import JSON, Scope, response_body, response_start
-from kiro_asgi.dialects.models import render_model, render_models
+from kiro_asgi.dialects.model_list import render_model, render_models
 from kiro_asgi.errors import RequestError
 from kiro_asgi.wire.json import dumps
 

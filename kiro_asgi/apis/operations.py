@@ -12,7 +12,7 @@ from kiro_asgi.asgi.door.door import Handler
 from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
-from kiro_asgi.asgi.exchange.models import Permit
+from kiro_asgi.asgi.exchange.model_routes import Permit
 from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload

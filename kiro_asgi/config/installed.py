@@ -17,7 +17,7 @@ import attrs
 from attrs import frozen
 
 from kiro_asgi.config.leaves import families, leaves, slices
-from kiro_asgi.config.rules import TYPES
+from kiro_asgi.config.validation import TYPES
 from kiro_asgi.dialects.manifest import DialectManifest, DialectSettings, dialect_slice, dialects_in
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM

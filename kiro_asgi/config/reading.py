@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.config.installed import offered, with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
-from kiro_asgi.config.rules import complaint, conflicts, misnamed
+from kiro_asgi.config.validation import complaint, conflicts, misnamed
 
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 """Names a TOML file; the environment wins over it."""

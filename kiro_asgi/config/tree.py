@@ -31,7 +31,7 @@ from kiro_asgi.config.gateway import (
 from kiro_asgi.config.installed import including
 from kiro_asgi.config.leaves import Leaf, assemble, leaves, mappings_in, members_of, values_of
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
-from kiro_asgi.config.rules import no_tables, require, unnameable, violations
+from kiro_asgi.config.validation import no_tables, require, unnameable, violations
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting

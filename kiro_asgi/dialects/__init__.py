@@ -24,7 +24,7 @@ from kiro_asgi.dialects.manifest import (
     DialectSettings,
     Endpoint,
 )
-from kiro_asgi.dialects.models import Card, Listing
+from kiro_asgi.dialects.model_list import Card, Listing
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.wire.json import dumps, loads
 

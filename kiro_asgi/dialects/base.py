@@ -14,7 +14,7 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 
 if TYPE_CHECKING:
-    from kiro_asgi.dialects.models import Listing
+    from kiro_asgi.dialects.model_list import Listing
 
 Item = TypeVar("Item", contravariant=True)
 

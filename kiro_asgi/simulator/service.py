@@ -20,13 +20,13 @@ from kiro_asgi.simulator.conversation import Conversation, as_map
 from kiro_asgi.simulator.format import FormatEndpoint, Holder, Refused, SimulatedFormat
 from kiro_asgi.simulator.formats import find_endpoint
 from kiro_asgi.simulator.kiro.accounts import Accounts, mcp, profiles
+from kiro_asgi.simulator.kiro.checks import RULES
 from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.encoder import encode_script
 from kiro_asgi.simulator.kiro.faults import BAD_TOKEN
 from kiro_asgi.simulator.kiro.hosts import CHAT, KIRO, host_of, profile_in, serves
-from kiro_asgi.simulator.kiro.message_rules import ACCESS, KiroRequest, Refusal, check
+from kiro_asgi.simulator.kiro.message_checks import ACCESS, KiroRequest, Refusal, check
 from kiro_asgi.simulator.kiro.models import MODELS, listing
-from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.markers import play
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.request import RecordedRequest, bearer

@@ -14,7 +14,7 @@ from kiro_asgi.apis.operations import Gateway
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.door import Door, Router
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import ANSWER, COUNT

@@ -19,7 +19,7 @@ from attrs import define
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.kept.secrets import Secrets
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.observers.logs import JsonFormatter

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.simulator import Head, RawBytes, Step
 from kiro_asgi.upstreams.base import ModelCard

@@ -15,7 +15,7 @@ from kiro_asgi.asgi.exchange.output import Collected, Streamed, Synthetic
 from kiro_asgi.asgi.protocol import respond_in_pieces
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.model.message import LONG, Message, TextBlock, ToolCallBlock, replay, split_sentences
 from tests.dialects.openai_responses import grammar
 

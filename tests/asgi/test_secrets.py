@@ -13,7 +13,7 @@ import pytest
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.exchange.call import Call
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.relay import Relay
 from kiro_asgi.net.credentials.state import CredentialState
 from kiro_asgi.net.transport import Transport

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import App, create_app
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.simulator import RecordedRequest, refusal
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import DIALECTS, error_of, text_of

@@ -17,9 +17,9 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.gemini.dialect import GeminiStream
-from kiro_asgi.dialects.gemini.request import GeminiOptions
+from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.helpers import kiro_event

@@ -22,11 +22,11 @@ from openai.types.chat import completion_create_params as chat_params
 from openai.types.responses import response_compact_params, response_create_params
 
 from kiro_asgi import RequestError
-from kiro_asgi.dialects.anthropic.request import parse_count, parse_messages
+from kiro_asgi.dialects.anthropic.parsing import parse_count, parse_messages
 from kiro_asgi.dialects.gemini import request as gemini
-from kiro_asgi.dialects.openai_chat.request import parse as parse_chat
+from kiro_asgi.dialects.openai_chat.parsing import parse as parse_chat
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request
-from kiro_asgi.dialects.openai_responses.request import parse_request, parse_value
+from kiro_asgi.dialects.openai_responses.parsing import parse_request, parse_value
 from kiro_asgi.wire.json import dumps, loads
 
 LOOKS: Final = re.compile(

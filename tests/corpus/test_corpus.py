@@ -13,10 +13,10 @@ from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.model.rules import Loss
+from kiro_asgi.simulator.kiro.checks import RULES
 from kiro_asgi.simulator.kiro.document import KiroDocument
-from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
+from kiro_asgi.simulator.kiro.message_checks import KiroRequest, check
 from kiro_asgi.simulator.kiro.models import MODELS
-from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered

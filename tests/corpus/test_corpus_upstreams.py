@@ -22,7 +22,7 @@ from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.simulator.openai import read
-from kiro_asgi.simulator.openai.rules import RULES as OPENAI_CHECKS
+from kiro_asgi.simulator.openai.checks import RULES as OPENAI_CHECKS
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.upstreams.anthropic.rules import RULES as ANTHROPIC_RULES

@@ -16,7 +16,7 @@ import pytest
 
 from kiro_asgi import Settings
 from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES, PLACEHOLDER, Choice, Upstreams
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat

@@ -9,7 +9,7 @@ import pytest
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.errors import KiroAsgiError, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

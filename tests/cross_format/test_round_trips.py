@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.model.events import Event, ServerResult, StopReason
 from kiro_asgi.model.message import Block, Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.stages.answer import Plan, build_pipeline

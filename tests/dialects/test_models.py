@@ -11,7 +11,7 @@ from attrs import frozen
 from openai._models import validate_type as validate_openai
 from openai.pagination import SyncPage as OpenAIPage
 
-from kiro_asgi.dialects.models import Listing, render_model, render_models
+from kiro_asgi.dialects.model_list import Listing, render_model, render_models
 
 
 @frozen

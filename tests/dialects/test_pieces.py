@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.pieces import Literal, Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.model.events import Event

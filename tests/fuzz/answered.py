@@ -15,11 +15,11 @@ import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.gemini.dialect import GeminiStream
-from kiro_asgi.dialects.gemini.request import GeminiOptions
+from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import Event, MessageEnd, TextDelta, ThinkingDelta, ToolInputDelta
 from kiro_asgi.model.message import fold

@@ -8,7 +8,7 @@ import pytest
 
 from kiro_asgi import simulator as simulators
 from kiro_asgi.simulator import MODELS, PROFILE_ARN
-from kiro_asgi.simulator.kiro.message_rules import MAX_CONTENT
+from kiro_asgi.simulator.kiro.message_checks import MAX_CONTENT
 from tests.simulator.asking import ask, call
 
 CLIENT = {"clientId": "c", "clientSecret": "s"}

@@ -28,8 +28,8 @@ from hypothesis import strategies as st
 from kiro_asgi.simulator import Event, ExceptionFrame, RecordedRequest, answer, text
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.bedrock import read
+from kiro_asgi.simulator.bedrock.checks import MODELS, RULES
 from kiro_asgi.simulator.bedrock.encoder import FAILURES, REFUSALS
-from kiro_asgi.simulator.bedrock.rules import MODELS, RULES
 from kiro_asgi.simulator.request import SECRET_ACCESS_KEY, signature_fault
 from kiro_asgi.simulator.scripts import SEALED, Head, RawBytes, sign
 from kiro_asgi.simulator.service import SimulatedService

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import MODELS, Head, RawBytes, RecordedRequest
+from kiro_asgi.simulator.kiro.checks import RULES
 from kiro_asgi.simulator.kiro.document import KiroDocument
-from kiro_asgi.simulator.kiro.message_rules import (
+from kiro_asgi.simulator.kiro.message_checks import (
     KiroRequest,
     Refusal,
     api_key_announced,
@@ -22,7 +23,6 @@ from kiro_asgi.simulator.kiro.message_rules import (
     no_thinking_request_in_history,
     result_length_allowed,
 )
-from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.simulator.scripts import SEALED, sign
 from kiro_asgi.simulator.service import SimulatedService
 from tests.simulator.asking import KEY, prompt, tool

@@ -11,9 +11,9 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.limits import LARGEST_COUNT
 from kiro_asgi.model.events import MessageEnd, UsageSource
 from kiro_asgi.model.message import Message, MessageBuilder

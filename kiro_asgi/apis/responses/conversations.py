@@ -29,8 +29,8 @@ from kiro_asgi.dialects.openai_responses.kept import (
     responses_of,
     unsealed,
 )
+from kiro_asgi.dialects.openai_responses.parsing import SEALED
 from kiro_asgi.dialects.openai_responses.records import DamagedRecord, Entry
-from kiro_asgi.dialects.openai_responses.request import SEALED
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import BodyTooLarge, ConversationNotFound
 from kiro_asgi.wire.json import dumps

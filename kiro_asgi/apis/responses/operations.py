@@ -39,8 +39,8 @@ from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
+from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
-from kiro_asgi.dialects.openai_responses.request import SUPPLIED, ResponsesOptions, conversation_named, parse_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import noted

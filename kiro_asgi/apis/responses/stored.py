@@ -30,9 +30,9 @@ from kiro_asgi.dialects.openai_responses.kept import (
     references,
     response_of,
 )
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
 from kiro_asgi.dialects.openai_responses.records import DamagedRecord, Entry
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.response import UNFINISHED
 from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable

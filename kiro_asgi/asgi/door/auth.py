@@ -20,7 +20,7 @@ import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
-from kiro_asgi.asgi.exchange.models import Permit
+from kiro_asgi.asgi.exchange.model_routes import Permit
 from kiro_asgi.asgi.principals import KEY, principal_of
 from kiro_asgi.asgi.protocol import (
     Headers,

@@ -15,14 +15,14 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.exchange.admission import credential_allowances
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.reading import SettingsReading
-from kiro_asgi.config.rules import require
 from kiro_asgi.config.tree import assembled
+from kiro_asgi.config.validation import require
 from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.net.aws import ThisMachine

@@ -11,7 +11,7 @@ from attrs import frozen
 from kiro_asgi._version import __version__
 from kiro_asgi.asgi.door.readiness import Readiness, ReadinessCheck
 from kiro_asgi.asgi.exchange.admission import CredentialLimits
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.kept.taping import shown_settings
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError

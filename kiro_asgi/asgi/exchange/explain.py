@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange.facts import PassthroughRequest
-from kiro_asgi.asgi.exchange.models import PHASE, UNCITED, VERBOSITY, Models, Provider
+from kiro_asgi.asgi.exchange.model_routes import PHASE, UNCITED, VERBOSITY, Models, Provider
 from kiro_asgi.asgi.exchange.passthrough import Reason, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.exchange.providers import keyed, new_providers, new_registry
 from kiro_asgi.asgi.exchange.translated import OLDEST_DROPPED

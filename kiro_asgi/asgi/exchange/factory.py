@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
-from kiro_asgi.asgi.exchange.models import Models, Route, require_permit
+from kiro_asgi.asgi.exchange.model_routes import Models, Route, require_permit
 from kiro_asgi.asgi.exchange.passthrough import PassthroughExchange, reason_to_translate
 from kiro_asgi.asgi.exchange.reading import Readable
 from kiro_asgi.asgi.exchange.translated import TranslatedExchange, with_prompt

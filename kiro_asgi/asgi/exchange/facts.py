@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.exchange.models import Permit, Route
+from kiro_asgi.asgi.exchange.model_routes import Permit, Route
 from kiro_asgi.asgi.exchange.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings

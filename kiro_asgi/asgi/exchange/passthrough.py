@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate, PassthroughRequest
-from kiro_asgi.asgi.exchange.models import Provider, Route
+from kiro_asgi.asgi.exchange.model_routes import Provider, Route
 from kiro_asgi.asgi.exchange.output import Output, Sending, Whole
 from kiro_asgi.asgi.exchange.plan import expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading, Readable

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from kiro_asgi.asgi.exchange.models import Provider
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch, checked
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected

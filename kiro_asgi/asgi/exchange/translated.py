@@ -11,7 +11,7 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
-from kiro_asgi.asgi.exchange.models import Route
+from kiro_asgi.asgi.exchange.model_routes import Route
 from kiro_asgi.asgi.exchange.output import Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.exchange.plan import expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading

@@ -14,8 +14,7 @@ from attrs import evolve, frozen
 from kiro_asgi.dialects.anthropic.content import RESULT_BLOCKS, is_result_block
 from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder, render_count, render_message
 from kiro_asgi.dialects.anthropic.errors import error_reply
-from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
-from kiro_asgi.dialects.anthropic.request import (
+from kiro_asgi.dialects.anthropic.parsing import (
     ATTRIBUTION,
     CHOICES,
     EFFORTS,
@@ -25,6 +24,7 @@ from kiro_asgi.dialects.anthropic.request import (
     parse_count,
     parse_messages,
 )
+from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
 from kiro_asgi.dialects.anthropic.shapes import (
     BLOCKS,
     MESSAGES,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
-from kiro_asgi.dialects.anthropic.request import CLIENT_TOOLS, HOSTED_TOOLS
+from kiro_asgi.dialects.anthropic.parsing import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at

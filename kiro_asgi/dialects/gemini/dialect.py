@@ -15,10 +15,10 @@ from attrs import frozen
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
+from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
-from kiro_asgi.dialects.gemini.request import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.shapes import Blob, FileData, GenerateBody, ToolBody
-from kiro_asgi.dialects.models import Listing
+from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError

@@ -23,7 +23,7 @@ from attrs import define, field
 from kiro_asgi.dialects.base import Apart, ResponseMeta
 from kiro_asgi.dialects.gemini.content import Signing
 from kiro_asgi.dialects.gemini.errors import error_body
-from kiro_asgi.dialects.gemini.request import GeminiOptions
+from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (

@@ -14,7 +14,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import SseEncoder
-from kiro_asgi.dialects.gemini.request import HOSTED, MODES, SEARCHES, read_body
+from kiro_asgi.dialects.gemini.parsing import HOSTED, MODES, SEARCHES, read_body
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.errors import KiroAsgiError

@@ -1,4 +1,4 @@
-"""Requests of the Gemini API as attrs classes, in the spelling of `kiro_asgi.dialects.gemini.request`.
+"""Requests of the Gemini API as attrs classes, in the spelling of `kiro_asgi.dialects.gemini.parsing`.
 
 Source: https://ai.google.dev/api/generate-content and https://ai.google.dev/api/caching
 """

@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
+from kiro_asgi.dialects.openai_chat.parsing import parse
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
-from kiro_asgi.dialects.openai_chat.request import parse
 from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
 from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
-from kiro_asgi.dialects.openai_chat.request import options_of
+from kiro_asgi.dialects.openai_chat.parsing import options_of
 from kiro_asgi.dialects.openai_common import ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.model.events import (

@@ -16,8 +16,8 @@ from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
+from kiro_asgi.dialects.openai_responses.parsing import SEALED, options_of, parse_request
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
-from kiro_asgi.dialects.openai_responses.request import SEALED, options_of, parse_request
 from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (

@@ -26,7 +26,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.openai_responses.request import options_of
+from kiro_asgi.dialects.openai_responses.parsing import options_of
 from kiro_asgi.dialects.openai_responses.response import (
     INCOMPLETE,
     REASONING,

@@ -25,6 +25,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.openai_responses.items import ItemReader
+from kiro_asgi.dialects.openai_responses.parsing import require_metadata
 from kiro_asgi.dialects.openai_responses.records import (
     DamagedRecord,
     Entry,
@@ -36,7 +37,6 @@ from kiro_asgi.dialects.openai_responses.records import (
     joined,
     write_record,
 )
-from kiro_asgi.dialects.openai_responses.request import require_metadata
 from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.shapes import CONVERTER
 from kiro_asgi.dialects.openai_responses.shapes import Item as ItemBody
@@ -65,7 +65,7 @@ def identified(items: Iterable[Mapping[str, Any]], token: str) -> Iterator[dict[
     """The items in their full form; those that came without an id get one of *token* and their position.
 
     Args:
-        items: As in `kiro_asgi.dialects.openai_responses.request.ResponsesOptions.input_items`.
+        items: As in `kiro_asgi.dialects.openai_responses.parsing.ResponsesOptions.input_items`.
         token: Characters that no other request has, legal in ids.
     """
     for index, item in enumerate(items):

@@ -21,7 +21,7 @@ from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
-from kiro_asgi.dialects.openai_responses.request import SUPPLIED, ResponsesOptions, input_items, options_of
+from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS

@@ -24,7 +24,7 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import SPENT, is_final
 from kiro_asgi.dialects.openai_common import error_reply, openai_message
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.tools import custom_input, item_fields
 from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
 from kiro_asgi.errors import (

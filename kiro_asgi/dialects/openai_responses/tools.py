@@ -86,7 +86,7 @@ def item_fields(kind: str, arguments: str) -> dict[str, Any]:
     """Fields of an item of this *kind*, apart from ``id``, ``call_id``, ``status`` and ``type``.
 
     Args:
-        kind: A value of `kiro_asgi.dialects.openai_responses.request.ResponsesOptions.client_tools`.
+        kind: A value of `kiro_asgi.dialects.openai_responses.parsing.ResponsesOptions.client_tools`.
         arguments: The call's, complete; JSON text.
     """
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.config.gateway import RetrySettings
-from kiro_asgi.config.rules import require
+from kiro_asgi.config.validation import require
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamTokenInvalid
 from kiro_asgi.limits import FETCHED_BYTES, REFUSAL_BYTES
 from kiro_asgi.net.clocks import Clocks

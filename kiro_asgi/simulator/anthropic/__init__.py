@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.answers import number
+from kiro_asgi.simulator.anthropic.checks import RULES, blocks_of
 from kiro_asgi.simulator.anthropic.encoder import REFUSALS, AnthropicAnswerEncoder, envelope, refusal
-from kiro_asgi.simulator.anthropic.rules import RULES, blocks_of
 from kiro_asgi.simulator.anthropic.threads import Threads
 from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_list, as_map, conversation_of
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat

@@ -13,8 +13,8 @@ from attrs import evolve
 
 from kiro_asgi.simulator.answers import number
 from kiro_asgi.simulator.anthropic import read as read_messages
+from kiro_asgi.simulator.bedrock.checks import FAMILIES, INVOKE, MODELS, RULES, blocks_of, extras, schema_of
 from kiro_asgi.simulator.bedrock.encoder import REFUSALS, ConverseAnswerEncoder, InvokeAnswerEncoder, envelope, refusal
-from kiro_asgi.simulator.bedrock.rules import FAMILIES, INVOKE, MODELS, RULES, blocks_of, extras, schema_of
 from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_list, as_map, conversation_of
 from kiro_asgi.simulator.encoding import AnswerEncoder
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat

@@ -18,8 +18,8 @@ from kiro_asgi.simulator.conversation import (
 )
 from kiro_asgi.simulator.default_answer import compose
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
+from kiro_asgi.simulator.gemini.checks import RULES, contents_of, either, parts_of
 from kiro_asgi.simulator.gemini.encoder import REFUSALS, GeminiAnswerEncoder, bad_request, envelope, refusal
-from kiro_asgi.simulator.gemini.rules import RULES, contents_of, either, parts_of
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.pieces import TokensUsed, picture

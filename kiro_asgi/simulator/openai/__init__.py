@@ -9,8 +9,8 @@ from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_l
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
+from kiro_asgi.simulator.openai.checks import OUTPUT, RULES, messages_of, parts_of
 from kiro_asgi.simulator.openai.encoder import CREATED, INVALID, REFUSALS, OpenAIAnswerEncoder, envelope, refusal
-from kiro_asgi.simulator.openai.rules import OUTPUT, RULES, messages_of, parts_of
 from kiro_asgi.simulator.request import RecordedRequest, access_key_of, bearer, signature_fault
 from kiro_asgi.simulator.scripts import Script
 

@@ -11,8 +11,8 @@ from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.openai import MODELS, RESPONSES_MODELS, model_list, unknown_model
 from kiro_asgi.simulator.openai.encoder import INVALID, REFUSALS, envelope, refusal
 from kiro_asgi.simulator.request import bearer
+from kiro_asgi.simulator.responses.checks import CALLED, RULES, items_of, parts_of
 from kiro_asgi.simulator.responses.encoder import ResponsesAnswerEncoder
-from kiro_asgi.simulator.responses.rules import CALLED, RULES, items_of, parts_of
 
 SYSTEM: Final = ("system", "developer")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages
-from kiro_asgi.dialects.anthropic.request import AnthropicOptions
+from kiro_asgi.dialects.anthropic.parsing import AnthropicOptions
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.model.events import (

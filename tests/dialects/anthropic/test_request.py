@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.anthropic.request import AnthropicOptions
+from kiro_asgi.dialects.anthropic.parsing import AnthropicOptions
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

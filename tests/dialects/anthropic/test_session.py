@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.anthropic.request import session_of
+from kiro_asgi.dialects.anthropic.parsing import session_of
 from tests.growth import assert_linear
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.anthropic.request import CLIENT_TOOLS
+from kiro_asgi.dialects.anthropic.parsing import CLIENT_TOOLS
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 

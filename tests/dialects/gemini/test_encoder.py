@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
-from kiro_asgi.dialects.gemini.request import GeminiOptions
+from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.errors import UpstreamThrottled
 from kiro_asgi.model.events import (
     BlockEnd,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.gemini.content import sealed
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiStream
-from kiro_asgi.dialects.gemini.request import snake_case
+from kiro_asgi.dialects.gemini.parsing import snake_case
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.prompt import (
     Document,

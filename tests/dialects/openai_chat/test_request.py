@@ -12,7 +12,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.prompt import (
     Prompt,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.model.events import Event, SearchHit, ServerCall, ServerResult, StopReason, ToolOutput, Usage
 from kiro_asgi.model.message import (
     Message,

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve
 from hypothesis import strategies as st
 
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.model.events import BlockKind, BlockStart, Event, ServerCall, ServerResult
 from tests.dialects.strategies import TEXT, answers
 

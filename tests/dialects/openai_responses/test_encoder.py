@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import UpstreamTimeout
 from kiro_asgi.model.events import (

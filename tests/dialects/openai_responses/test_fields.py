@@ -13,7 +13,7 @@ from openai.types.responses.tool_param import ToolParam
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_KINDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
-from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.openai_responses.shapes import ITEMS, TOOLS, ResponsesBody
 from kiro_asgi.errors import RequestError
 

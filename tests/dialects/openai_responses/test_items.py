@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,

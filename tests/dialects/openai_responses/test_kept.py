@@ -22,8 +22,8 @@ from kiro_asgi.dialects.openai_responses.kept import (
     response_of,
     responses_of,
 )
+from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.openai_responses.records import DamagedRecord, Entry
-from kiro_asgi.dialects.openai_responses.request import parse_value
 from kiro_asgi.dialects.openai_responses.response import item_id
 from kiro_asgi.limits import JSON_VALUES
 from kiro_asgi.wire.json import loads

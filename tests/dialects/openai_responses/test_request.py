@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions, parse_request, parse_value
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, parse_request, parse_value
 from kiro_asgi.dialects.tools import is_callable
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.kept import Kept, encode
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.wire.sse import SseDecoder
 

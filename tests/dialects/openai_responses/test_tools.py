@@ -12,7 +12,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.dialects.openai_responses.request import parse_value
+from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, custom_input, item_fields
 from kiro_asgi.dialects.tools import SEARCH_TOOL
 from kiro_asgi.errors import RequestError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.simulator.anthropic import read
-from kiro_asgi.simulator.anthropic.rules import form_possible, schema_closed, schema_ends, schema_known
+from kiro_asgi.simulator.anthropic.checks import form_possible, schema_closed, schema_ends, schema_known
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream

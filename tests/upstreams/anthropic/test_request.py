@@ -26,8 +26,8 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.signatures import marked
 from kiro_asgi.simulator.anthropic import read
-from kiro_asgi.simulator.anthropic.rules import RULES as RULEBOOK
-from kiro_asgi.simulator.anthropic.rules import signatures_valid
+from kiro_asgi.simulator.anthropic.checks import RULES as RULEBOOK
+from kiro_asgi.simulator.anthropic.checks import signatures_valid
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.base import ModelCard
 from tests.upstreams.anthropic.asking import (

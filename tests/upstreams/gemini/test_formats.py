@@ -10,9 +10,9 @@ import pytest
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_chat.request import ChatOptions
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
-from kiro_asgi.dialects.openai_responses.request import ResponsesOptions
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.stages.answer import Plan, build_pipeline

@@ -27,8 +27,8 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.simulator.responses import read
+from kiro_asgi.simulator.responses.checks import RULES as SERVICE_RULES
 from kiro_asgi.simulator.responses.encoder import seal_of
-from kiro_asgi.simulator.responses.rules import RULES as SERVICE_RULES
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.openai.reasoning import opened, sealed

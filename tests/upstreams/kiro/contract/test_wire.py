@@ -10,9 +10,9 @@ from hypothesis import given
 
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ThinkingPart, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.simulator.kiro.checks import RULES
 from kiro_asgi.simulator.kiro.document import KiroDocument
-from kiro_asgi.simulator.kiro.message_rules import KiroRequest, check
-from kiro_asgi.simulator.kiro.rules import RULES
+from kiro_asgi.simulator.kiro.message_checks import KiroRequest, check
 from kiro_asgi.simulator.scripts import sign
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.contract import ContractOptions

@@ -16,10 +16,10 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Document, Prompt, Text, ThinkingPart, ToolResult
 from kiro_asgi.model.rules import Loss
+from kiro_asgi.simulator.kiro.checks import RULES
 from kiro_asgi.simulator.kiro.document import KiroDocument
-from kiro_asgi.simulator.kiro.message_rules import KiroRequest, Refusal, check
+from kiro_asgi.simulator.kiro.message_checks import KiroRequest, Refusal, check
 from kiro_asgi.simulator.kiro.models import MODELS
-from kiro_asgi.simulator.kiro.rules import RULES
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import TABLE
 from tests.upstreams.kiro.invariants import breaches

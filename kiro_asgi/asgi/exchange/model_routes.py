@@ -11,7 +11,7 @@ import anyio
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.kept.server_tools import Toolbox
-from kiro_asgi.dialects.models import Listing
+from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH

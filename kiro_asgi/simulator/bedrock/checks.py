@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kiro_asgi.simulator.anthropic.rules import RULES as MESSAGES_RULES
+from kiro_asgi.simulator.anthropic.checks import RULES as MESSAGES_RULES
 from kiro_asgi.simulator.bedrock.encoder import claude_name
 from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.format import FormatRule, Json, Question

@@ -2,7 +2,7 @@
 
 A rule is a predicate on a request, with the refusal of one that breaks it.  Where the
 sources disagree about what the service takes, the strict side is the rule here: what gets past these gets past the
-service.  `kiro_asgi.simulator.kiro.rules` has all of them, in order.
+service.  `kiro_asgi.simulator.kiro.checks` has all of them, in order.
 """
 
 from __future__ import annotations

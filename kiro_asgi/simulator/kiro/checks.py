@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.kiro.document import results_of, uses_of
-from kiro_asgi.simulator.kiro.message_rules import (
+from kiro_asgi.simulator.kiro.message_checks import (
     ACCESS,
     BODY,
     HISTORY,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.format import FormatRule, Json, Question
-from kiro_asgi.simulator.openai.rules import EFFORTS, OUTPUT
+from kiro_asgi.simulator.openai.checks import EFFORTS, OUTPUT
 from kiro_asgi.simulator.responses.encoder import SEALS, seal_of
 
 FIELDS: Final = frozenset(
