@@ -55,8 +55,8 @@ from kiro_asgi.model.rules import Rule
 from kiro_asgi.observers.measures import MEASURES
 from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers
-from kiro_asgi.simulator.kiro import faults
 from kiro_asgi.simulator.kiro import checks as kiro_checks
+from kiro_asgi.simulator.kiro import faults
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.manifest import all_of
