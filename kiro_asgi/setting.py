@@ -161,5 +161,9 @@ ALIAS: Final = Shape(re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=
 URL: Final = Shape(is_base_url, "an absolute http or https URL without user, query or fragment")
 PROXY: Final = Shape(_is_proxy, "an http or https URL, with user and password where the proxy wants them")
 HEADER: Final = Shape(_is_header, "written as name=value, and no header about the message itself")
+HEADER_NAME: Final = Shape(
+    lambda text: _TOKEN.fullmatch(text) and text.lower() not in _OURS,
+    "the name of a header that is not about the message",
+)
 UPSTREAM: Final = Shape(re.compile(r"[a-z][a-z0-9_-]*").fullmatch, "a word of small letters, digits, - and _")
 """The format of an upstream's name."""

@@ -50,7 +50,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "tapes": (f"{FACTS} setting redaction private visible _version model wire state observers", "attrs"),
     "config": (
         f"{FACTS} setting quota.settings tapes.settings dialects.manifest upstreams.builtin upstreams.manifest "
-        "upstreams.settings",
+        "upstreams.services upstreams.settings",
         "attrs",
     ),
     "net": (

@@ -25,6 +25,7 @@ from kiro_asgi import errors, limits, simulator
 from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES
 from kiro_asgi.asgi.exchange.passthrough import REASONS
 from kiro_asgi.asgi.routing import GATEWAY
+from kiro_asgi.cli.services import written
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.leaves import leaves
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -60,6 +61,7 @@ from kiro_asgi.simulator.kiro import faults
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.manifest import all_of
+from kiro_asgi.upstreams.openai.services import SERVICES
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder
 
 Row = Sequence[str]
@@ -402,7 +404,15 @@ def compared(scope: str) -> Iterator[Row]:
         yield feature["what"], feature["ours"], *(feature["theirs"][key] for key in known)
 
 
+def services() -> Iterator[Row]:
+    yield "Service", "Settings", "Source"
+    for row in SERVICES.values():
+        settings = "\n".join(f"``{name} = {written(value)}``\n" for name, value in row.settings.items())
+        yield f"``{row.name}``\n\n{row.title}", settings.rstrip(), f"`{row.dated} <{row.source}>`__"
+
+
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
+    "services": (services, "24 62 14"),
     "settings": (settings, "36 12 14 38"),
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),

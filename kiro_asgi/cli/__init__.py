@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "demo": "Ask a simulated service one question through each API, and show the answers as they arrive.",
         "check": "Check the settings, and show those in effect; secrets are masked.",
         "explain": "Show how a request is rendered: for which upstream, by which rules, with what loss and payload.",
+        "services": "Show the known services, and the settings that each of them stands for.",
         "login": "Sign in with a browser, and keep the token in a file that the gateway can use.",
         "doctor": "Check the whole chain from the settings to an answer, and show what to do about what is broken.",
         "keys": "Make a key for a client, and the lines of settings by which the gateway knows it.",

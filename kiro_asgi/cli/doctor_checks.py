@@ -7,7 +7,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -36,7 +36,7 @@ from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.upstreams.access import Keys
-from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 
 
@@ -544,11 +544,23 @@ class Questions:
         if card is None:
             return Finding(name, Verdict.WARN, "not asked, since no model is known", "ask for one by its name")
         prompt = Prompt(card.id, (Turn(Role.USER, (Text(QUESTION),)),))
-        reader = _AnswerReader(self.upstream, self.first_patience, self.patience)
-        request = self.upstream.render(prompt, card, self.credential).request
-        await self.transport.fetch(request, reader, patience=self.first_patience)
-        reader.finish()
-        return _answered(name, card, reader)
+        upstream, learnt = self.upstream, list[str]()
+        while True:
+            reader = _AnswerReader(upstream, self.first_patience, self.patience)
+            rendered = upstream.render(prompt, card, self.credential)
+            await self.transport.fetch(rendered.request, reader, patience=self.first_patience)
+            try:
+                reader.finish()
+            except KiroAsgiError as error:
+                adapted = upstream.adapt_after_error(error, rendered)
+                if adapted is None or len(learnt) == _LESSONS:
+                    raise
+                changed = _changed(rendered, adapted.render(prompt, card, self.credential))
+                if not changed:
+                    raise
+                upstream, learnt = adapted, [*learnt, changed]
+            else:
+                return _answered(name, card, reader, learnt)
 
     async def ask(self, request: UpstreamRequest) -> bytes:
         """The body of the answer to a small request.
@@ -573,12 +585,30 @@ class Questions:
         return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
 
 
-def _answered(name: str, card: ModelCard, reader: _AnswerReader) -> Finding:
+_LESSONS: Final = 8
+"""Refusals of a field that one small request may meet."""
+
+
+def _changed(before: Rendered, after: Rendered) -> str:
+    """What a refusal has changed about the body of a request, in words; empty for nothing."""
+    old, new = before.document, after.document
+    gone, come = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
+    if gone and come:
+        return f"{', '.join(come)} in place of {', '.join(gone)}"
+    if gone:
+        return f"no {', '.join(gone)}"
+    other = [name for name in new if new[name] != old.get(name)]
+    return f"another form of {', '.join(sorted(other))}" if other else ""
+
+
+def _answered(name: str, card: ModelCard, reader: _AnswerReader, learnt: Sequence[str]) -> Finding:
     deltas = reader.deltas
     stops = [delta.reason.name.lower() for delta in deltas if isinstance(delta, Stop)]
     usage = next((words for kind, words in USAGE.items() if any(isinstance(it, kind) for it in deltas)), "estimated")
     words = f"{clean(card.id)}: first event after {reader.first or 0:.2f} s, "
     words += f"stop reason {stops[-1] if stops else 'not given'}, usage {usage}"
+    if learnt:
+        words += f"; learnt from refusals: the service takes {', '.join(learnt)}"
     if any(isinstance(delta, TextDelta | RefusalDelta | ThinkingDelta) for delta in deltas):
         return Finding(name, Verdict.OK, words)
     return Finding(name, Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")

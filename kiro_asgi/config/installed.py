@@ -22,34 +22,31 @@ from kiro_asgi.dialects.manifest import DialectManifest, DialectSettings, dialec
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM
 from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, manifests_in, slice_of
+from kiro_asgi.upstreams.services import KnownService
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Manifest[Any] | DialectManifest")
+M = TypeVar("M", bound="Manifest[Any] | DialectManifest | KnownService")
+P = TypeVar("P", bound="Manifest[Any] | DialectManifest")
 
 
 @frozen(kw_only=True)
-class PartyKind(Generic[M]):
-    """A kind of extension: the class of its manifest, and the entry points where it is found."""
+class Offer(Generic[M]):
+    """What packages offer of one kind, and the entry points where it is found."""
 
     title: str
     """Its name in messages, with the article."""
 
+    group: str
+    """The group of entry points."""
+
     public: str
-    """The group of entry points that are manifests, and the module from which extensions import."""
+    """The module from which extensions import."""
 
     manifest: type[M]
-
-    base: type
-    """A class that has every attribute that settings must have."""
-
-    declare: Callable[[M], Any]
-    """Make the field of a tree that holds the settings of a manifest."""
-
-    known: Callable[[type], Iterable[tuple[str, M]]]
-    """Field and manifest of each that the class of a tree has settings for."""
+    """What an entry point is."""
 
     def installed(self, name: str) -> M:
-        """The manifest that an installed package offers by this *name*, imported.
+        """What an installed package offers by this *name*, imported.
 
         Raises:
             ConfigError: None or several do, it cannot be imported, or is something else.
@@ -73,8 +70,23 @@ class PartyKind(Generic[M]):
         return manifest
 
 
+@frozen(kw_only=True)
+class PartyKind(Offer[P]):
+    """A kind of extension with settings of its own; entry points are its manifests."""
+
+    base: type
+    """A class that has every attribute that settings must have."""
+
+    declare: Callable[[P], Any]
+    """Make the field of a tree that holds the settings of a manifest."""
+
+    known: Callable[[type], Iterable[tuple[str, P]]]
+    """Field and manifest of each that the class of a tree has settings for."""
+
+
 UPSTREAMS: Final[PartyKind[Manifest[Any]]] = PartyKind(
     title="an upstream",
+    group="kiro_asgi.upstreams",
     public="kiro_asgi.upstreams",
     manifest=Manifest,
     base=UpstreamSettings,
@@ -83,6 +95,7 @@ UPSTREAMS: Final[PartyKind[Manifest[Any]]] = PartyKind(
 )
 DIALECTS: Final[PartyKind[DialectManifest]] = PartyKind(
     title="a client API",
+    group="kiro_asgi.dialects",
     public="kiro_asgi.dialects",
     manifest=DialectManifest,
     base=DialectSettings,
@@ -91,6 +104,11 @@ DIALECTS: Final[PartyKind[DialectManifest]] = PartyKind(
 )
 KINDS: Final[tuple[PartyKind[Any], ...]] = (UPSTREAMS, DIALECTS)
 """In order of precedence, where several have one name."""
+
+SERVICES: Final[Offer[KnownService]] = Offer(
+    title="a known service", group="kiro_asgi.services", public="kiro_asgi.upstreams", manifest=KnownService
+)
+"""Rows for the table of known services."""
 
 
 def including(root: type[T], manifests: Iterable[Manifest[Any] | DialectManifest]) -> type[T]:
@@ -138,12 +156,12 @@ def with_installed(root: type, tables: Iterable[str]) -> tuple[type, Mapping[str
     return root, wrong
 
 
-def offered(*kinds: PartyKind[Any]) -> Mapping[str, tuple[EntryPoint, ...]]:
+def offered(*kinds: Offer[Any]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """The entry points of *kinds* in installed packages, by name; of all kinds where none is named.  Nothing is
     imported."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for kind in kinds or KINDS:
-        for point in entry_points(group=kind.public):
+        for point in entry_points(group=kind.group):
             others = found.get(point.name, ())
             if all((point.value, _package(point)) != (other.value, _package(other)) for other in others):
                 found[point.name] = (*others, point)

@@ -16,7 +16,8 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from kiro_asgi.config.installed import offered, with_installed
-from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices
+from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices, tables
+from kiro_asgi.config.services import SERVICE, services_named
 from kiro_asgi.config.validation import complaint, conflicts, misnamed
 
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
@@ -90,13 +91,22 @@ def read(root: type, given: Iterable[Given]) -> SettingsReading:
             values[it.path] = it.value
             sources[it.path] = it.source
     written = {it.path: it.value for it in given}
-    for path, words in conflicts(root, members, written):
-        problems.append(f"{sources.get(path, path)}: {words}")
-        faulty.add(path.rpartition(".")[0])
     preset = values.get("preset", known["preset"].default)
     below = preset_values(root, preset)
+    origins = dict.fromkeys(below, f"preset {preset}")
+    found, unknown = services_named(tables(root, members), known, written)
+    for table, words in unknown.items():
+        if table not in faulty:
+            problems.append(f"{sources[f'{table}.{SERVICE}']}: {words}")
+    for path, (name, value) in found.items():
+        below[path], origins[path] = value, f"service {name}"
+    for path, words in conflicts(root, members, {**below, **written}):
+        if (table := path.rpartition(".")[0]) not in unknown:  # whose other settings may be those of the service
+            problems.append(f"{sources.get(path, path)}: {words}")
+            faulty.add(table)
+    faulty |= unknown.keys()
     usable = {path: value for path, value in {**below, **values}.items() if path.rpartition(".")[0] not in faulty}
-    origins = dict.fromkeys(below, f"preset {preset}") | sources
+    origins |= sources
     return SettingsReading(root, usable, origins, tuple(problems), frozenset(faulty))
 
 

@@ -291,6 +291,9 @@ class Thinking:
     omitted: bool = False
     """Whether the client wants no text of it, only its seals (``display: "omitted"``)."""
 
+    said: str = field(default="", eq=False)
+    """Field with which the client said so, where that is a switch that some servers know; empty for any other."""
+
     @property
     def wanted(self) -> bool:
         """Whether the client asked for thinking explicitly."""

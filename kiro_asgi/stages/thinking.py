@@ -40,7 +40,7 @@ MODES: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
 KEPT: Final = "as_reasoning_content"
 """The one of `MODES` in which thinking stays thinking."""
 
-SCANS: Final = ("start", "anywhere")
+SCANS: Final = ("start", "anywhere", "open")
 TAGS: Final = ("thinking", "think", "reasoning", "thought")
 
 Piece = TextDelta | ThinkingDelta
@@ -115,8 +115,9 @@ class ThinkingParser:
 
     The tail that is held is never longer than a tag.  With *scan* ``start``, only a tag before everything else counts,
     and what follows its end is never searched again.  With ``anywhere``, every opening tag counts that is not inside a
-    Markdown code block or between back-ticks.  An opening tag is closed by its own closing tag alone, and thinking that
-    never closes is thinking to the end.
+    Markdown code block or between back-ticks.  With ``open``, an answer that begins without a tag is thinking up to the
+    first of the closing *tags*: the template of the model wrote the opening one.  An opening tag is closed by its own
+    closing tag alone, and thinking that never closes is thinking to the end.
 
     White space between a closing tag and what follows belongs to neither and is dropped, in every mode, and so is white
     space before a leading tag, unless the tag stays.  Otherwise text keeps every character.
@@ -226,7 +227,10 @@ class ThinkingParser:
             if any(opener.startswith(tag) for opener in self._openers):
                 self._held = text
                 return ""
-        self.state = ThinkingState.STREAMING
+        if self.scan == "open" and self.tags:
+            self.state, self._closer = ThinkingState.IN_THINKING, f"</{self.tags[0]}>"
+        else:
+            self.state = ThinkingState.STREAMING
         return text
 
     def _inside(self, text: str) -> Generator[Piece, None, str]:

@@ -46,13 +46,14 @@ def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, s
     route, prompt = exchange.route, parsed.prompt
     options, traits = route.provider.setup.answer_options, request.dialect.traits
     thinking, tags = _thinking(prompt, options, rendered)
+    declined = prompt.thinking.mode is ThinkingMode.DISABLED
     as_it_comes = parsed.stream and not settings.stream.synthetic
     answer_id = request.meta.id
     return Plan(
         thinking=thinking,
         thinking_tags=tags,
         thinking_omitted=prompt.thinking.omitted,
-        thinking_scan=options.thinking_scan,
+        thinking_scan="start" if declined and options.thinking_scan == "open" else options.thinking_scan,
         stop=rendered.stop,
         max_tokens=rendered.max_tokens,
         tool_emission=_tool_emission(settings.stream.tool_emission, as_it_comes),

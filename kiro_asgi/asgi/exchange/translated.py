@@ -119,7 +119,11 @@ class TranslatedExchange:
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
         upstream = self.upstream.adapt_after_error(error, self.rendered)
-        return None if upstream is None else self._asking(prompt, upstream, self.credential)
+        if upstream is None:
+            return None
+        asked = self._asking(prompt, upstream, self.credential)
+        refused, sent = self.rendered.request, asked.rendered.request
+        return None if (sent.url, sent.body) == (refused.url, refused.body) else asked
 
     def reminded(self, complaint: str) -> TranslatedExchange:
         """The same request with *complaint* as the user's last turn."""

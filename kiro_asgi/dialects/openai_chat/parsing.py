@@ -208,14 +208,17 @@ def _read_thinking(body: ChatRequestBody) -> Thinking:
     Raises:
         RequestError: An unknown ``reasoning_effort``; an extension that makes no sense is ignored instead.
     """
-    found = (
-        _effort(body.reasoning_effort),
-        _anthropic(object_of(body.thinking)),
-        _openrouter(object_of(body.reasoning)),
-        _switch(body.enable_thinking, body.thinking_budget),
-        _switch(object_of(body.chat_template_kwargs).get("enable_thinking"), body.thinking_budget),
-    )
-    return next((thinking for thinking in found if thinking is not _SILENT), _SILENT)
+    template = object_of(body.chat_template_kwargs)
+    found = {
+        "": _effort(body.reasoning_effort),
+        "thinking": _anthropic(object_of(body.thinking)),
+        "reasoning": _openrouter(object_of(body.reasoning)),
+        "enable_thinking": _switch(body.enable_thinking, body.thinking_budget),
+        "chat_template_kwargs": _switch(
+            template.get("enable_thinking", template.get("thinking")), body.thinking_budget
+        ),
+    }
+    return next((evolve(it, said=name) for name, it in found.items() if it is not _SILENT), _SILENT)
 
 
 def _effort(word: str | None) -> Thinking:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.features import Ask
+from kiro_asgi.upstreams.openai.thinking import SWITCHED
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
     {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
@@ -36,13 +37,32 @@ _CHAT_FIELDS: Final = frozenset(
         "frequency_penalty",
         "stop",
         "verbosity",
+        *SWITCHED,
     }
 )
 """Fields of Chat Completions that a request can do without, or with another name; at stop sequences the gateway ends an
 answer itself."""
 
 REPLAYED: Final = "reasoning_content"
-"""Thinking of an earlier answer: some servers demand it, some refuse it."""
+"""Thinking of an earlier answer, refused: it is not handed back."""
+
+SHORTER: Final = "reasoning"
+"""The name that other servers have for it."""
+
+DEMANDED: Final = "reasoning_content, demanded"
+"""The same, missed: each earlier answer has it, a blank where the client has lost it."""
+
+_MISSED: Final = re.compile(
+    r"\b(?:missing|required?|requires|must|needs?|should|expected|absent|empty|blank|passed? back|not provided)\b",
+    re.I,
+)
+"""Words that demand a field; where it is refused, others stand with it."""
+
+_REFUSED: Final = re.compile(
+    r"must not|should not|cannot|can't|unsupported|not supported|does not support|no longer supported|unknown"
+    r"|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|not required|invalid",
+    re.I,
+)
 
 DETAILED: Final = "reasoning_details"
 """The same in OpenRouter's form, which a server may send and not take."""
@@ -68,6 +88,7 @@ CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
         "stream_options": Ask.COUNTS,
         "stop": Ask.STOP,
         REPLAYED: Ask.THOUGHTS,
+        DEMANDED: Ask.THOUGHTS,
         **dict.fromkeys(("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"), Ask.SAMPLING),
     }
 )
@@ -87,9 +108,11 @@ def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tup
     if not _UNKNOWN_FIELD.search(error.message):
         return ""
     named = _WORD.findall(error.message)
-    for name in (REPLAYED, DETAILED):
-        if name in named and name not in without:
-            return name
+    if REPLAYED in named or (SHORTER in named and any(SHORTER in message for message in document["messages"])):
+        state = DEMANDED if _MISSED.search(error.message) and not _REFUSED.search(error.message) else REPLAYED
+        return "" if state in without else state
+    if DETAILED in named and DETAILED not in without:
+        return DETAILED
     return next((name for name in named if name in _CHAT_FIELDS and name in document and name not in without), "")
 
 

@@ -50,6 +50,8 @@ def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
     cached = count_of(prompt_details, "cached_tokens")
     if cached is None:
         cached = count_of(usage, "prompt_cache_hit_tokens")
+    if cached is None:  # Moonshot's
+        cached = count_of(usage, "cached_tokens")
     uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
     answer = count_of(usage, "completion_tokens")
     return TokenUsage(uncached, answer, cached, written, count_of(answer_details, "reasoning_tokens"))

@@ -76,6 +76,9 @@ FAILED: Final = "The tool call failed."
 LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
 LIFTED_FROM: Final = "Attachment of the result of the tool call {}:"
 
+BLANK: Final = " "
+"""Thinking of an answer whose own is lost: services that demand some refuse an empty text."""
+
 _SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{SHORT_CALL_ID}}}")
 _CALL_ID: Final = re.compile(rf"[a-zA-Z0-9_.:-]{{1,{MAX_CALL_ID}}}")
 
@@ -129,8 +132,11 @@ class MessageWriter(PartWriter[MessageDraft]):
     service: str
     """As of `kiro_asgi.upstreams.openai.request.ChatRenderOptions`."""
 
-    replay_thinking: bool = False
-    """Hand thinking that is not sealed back as ``reasoning_content``."""
+    thinking_field: str = ""
+    """Member in which thinking that is not sealed is handed back; empty where it is not."""
+
+    demanded: str = ""
+    """Member with thinking that each earlier answer must have; empty where there is none."""
 
     sign_calls: bool = False
     """Hand signatures of calls back as ``extra_content``, as Google's own server of this API wants them."""
@@ -152,11 +158,27 @@ class MessageWriter(PartWriter[MessageDraft]):
         for draft in drafts:
             sorted_parts = MessageDraft(draft.place)
             self.write(draft.parts, sorted_parts)
-            messages += _answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts)
+            messages += self._answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts)
         if not drafts:
             self.notes.applies("turns.empty")
             messages.append({"role": "user", "content": ""})
         return messages
+
+    def _answer(self, draft: MessageDraft) -> Iterator[dict[str, Any]]:
+        """The assistant's message."""
+        text, refusal, details = "\n".join(draft.texts), "\n".join(draft.refusals), draft.details.joined()
+        thinking = "\n".join(draft.thinking)
+        if self.demanded and not thinking.strip():
+            self.notes.applies("thinking.blank", draft.place)
+            thinking = BLANK
+        members = {
+            "refusal": refusal,
+            "reasoning_details": details,
+            self.thinking_field or self.demanded: thinking,
+            "tool_calls": draft.calls,
+        }
+        content = text if text or not (draft.calls or refusal) else None
+        yield {"role": "assistant", "content": content, **{name: value for name, value in members.items() if value}}
 
     def text(self, part: Text, into: MessageDraft) -> None:
         """A text."""
@@ -184,7 +206,7 @@ class MessageWriter(PartWriter[MessageDraft]):
         elif details := [*read_details(part.signature, self.service)]:
             for detail in details:
                 into.details.take(detail)
-        elif self.replay_thinking and part.text and not part.signature:
+        elif self.thinking_field and part.text and not part.signature:
             into.thinking.append(part.text)
         else:
             self.notes.applies("thinking.dropped", into.place)
@@ -214,19 +236,6 @@ class MessageWriter(PartWriter[MessageDraft]):
             self.notes.applies("results.error_told", into.place)
             lines.insert(0, FAILED)
         into.results.append({"role": "tool", "tool_call_id": part.call_id, "content": "\n".join(lines)})
-
-
-def _answer(draft: MessageDraft) -> Iterator[dict[str, Any]]:
-    """The assistant's message."""
-    text, refusal, details = "\n".join(draft.texts), "\n".join(draft.refusals), draft.details.joined()
-    members = {
-        "refusal": refusal,
-        "reasoning_details": details,
-        "reasoning_content": "\n".join(draft.thinking),
-        "tool_calls": draft.calls,
-    }
-    content = text if text or not (draft.calls or refusal) else None
-    yield {"role": "assistant", "content": content, **{name: value for name, value in members.items() if value}}
 
 
 def _question(draft: MessageDraft) -> Iterator[dict[str, Any]]:

@@ -9,23 +9,24 @@ Sources: https://platform.openai.com/docs/api-reference/chat/create, https://pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, Tool, ToolChoiceMode
+from kiro_asgi.model.prompt import Prompt, Sampling, Tool, ToolChoiceMode
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.models import effort_of, nearest_effort
-from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DETAILED, RENAMED, REPLAYED
+from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, RENAMED, REPLAYED, SHORTER
 from kiro_asgi.upstreams.openai.content import MessageWriter, attachments
-from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of, longest_answer, refuses_sampling
+from kiro_asgi.upstreams.openai.models import longest_answer, refuses_sampling
+from kiro_asgi.upstreams.openai.thinking import AS_SAID, EFFORT, thinking_fields
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -33,23 +34,14 @@ MAX_STOPS: Final = 4
 _SAMPLING: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
-def _written_options(
-    prompt: Prompt, model: ModelCard, notes: Notes, *, custom: bool, max_tokens_field: str
-) -> dict[str, Any]:
-    """Length, sampling, effort and form of the answer.
-
-    Args:
-        prompt: The request.
-        model: The model that is asked.
-        notes: Gets the rules that applied.
-        custom: Whether the server is another than OpenAI's: then it is sent fields that OpenAI does not know.
-        max_tokens_field: Name of the field with the answer's greatest length.
-    """
-    sampling = prompt.sampling
-    fields: dict[str, Any] = {max_tokens_field: max_tokens(sampling, model, notes), "seed": sampling.seed}
+def _written_options(prompt: Prompt, model: ModelCard, notes: Notes, options: ChatRenderOptions) -> dict[str, Any]:
+    """Length, sampling, thinking and form of the answer."""
+    sampling, custom = prompt.sampling, options.custom
+    fields: dict[str, Any] = {options.max_tokens_field: max_tokens(sampling, model, notes), "seed": sampling.seed}
     fields["stop"] = _stop(sampling, model, notes, custom=custom)
-    fields["reasoning_effort"] = effort = reasoning_effort(prompt, model, notes) or None
-    fields |= sampling_options(sampling, model, notes, thinks=effort != "none")
+    control = options.thinking_control if custom else EFFORT
+    fields |= thinking_fields(prompt, model, notes, control, options.efforts)
+    fields |= sampling_options(sampling, model, notes, thinks=fields.get(EFFORT) != "none")
     if sampling.top_k is not None:
         if custom:
             fields["top_k"] = sampling.top_k
@@ -126,44 +118,6 @@ def _is_strict(schema: Any) -> bool:
 
 _VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
 """Members of a schema that are not schemas."""
-
-
-def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes) -> str:
-    """The value of ``reasoning_effort``; empty where it is not sent."""
-    thinking = prompt.thinking
-    known = _known_efforts(model)
-    if thinking.mode is ThinkingMode.DISABLED:
-        return _weakest(known, notes)
-    if not (thinking.wanted or thinking.effort):
-        return ""
-    if known == ():
-        notes.applies("thinking.unavailable")
-        return ""
-    return nearest_effort(_wanted(thinking, notes), set(known or USUAL_EFFORTS) - {"none"})
-
-
-def _known_efforts(model: ModelCard) -> tuple[str, ...] | None:
-    """Efforts that *model* knows; its server's list precedes its name.  ``None`` where neither shows them."""
-    if model.thinking is None:
-        return model.efforts or efforts_of(model.id)
-    return (model.efforts or efforts_of(model.id) or None) if model.thinking else ()
-
-
-def _weakest(known: tuple[str, ...] | None, notes: Notes) -> str:
-    if known == ():
-        return ""
-    if known is None or "none" not in known:
-        notes.applies("thinking.not_disabled")
-    return known[0] if known else ""
-
-
-def _wanted(thinking: Thinking, notes: Notes) -> str:
-    if thinking.effort:
-        return thinking.effort
-    if thinking.budget_tokens is None:
-        return "medium"
-    notes.applies("thinking.budget_to_effort")
-    return effort_of(thinking.budget_tokens)
 
 
 MAX_NAME: Final = 64
@@ -254,7 +208,7 @@ def _inner(key: str, value: Any) -> Any:
 
 
 _ADAPTED: Final[Mapping[str, str]] = MappingProxyType(
-    {REPLAYED: "adapted.reasoning", DETAILED: "adapted.reasoning", CALL_IDS: "adapted.call_ids"}
+    {**dict.fromkeys((REPLAYED, DEMANDED, DETAILED), "adapted.reasoning"), CALL_IDS: "adapted.call_ids"}
 )
 """Refused values that are not fields of the request, to the rule that adapts them."""
 
@@ -272,6 +226,21 @@ class ChatRenderOptions:
     max_tokens_field: str = "max_completion_tokens"
     include_usage: bool = True
     replay_thinking: bool = False
+    thinking_field: str = REPLAYED
+    """Member of earlier answers that holds their thinking."""
+
+    demands_thinking: bool = False
+    """Whether the server wants some in each of them."""
+
+    thinking_control: str = AS_SAID
+    """One of `kiro_asgi.upstreams.openai.thinking.CONTROLS`."""
+
+    efforts: tuple[str, ...] = ()
+    """Efforts that the server knows for all of its models; empty where that is not known."""
+
+    max_tools: int = 0
+    """The most tools that the server takes; 0 where that is not known."""
+
     short_ids: bool = False
     """Whether ids of calls are nine letters and digits."""
 
@@ -299,12 +268,14 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
         notes.applies(_ADAPTED.get(name, "adapted.field"))
     names = tool_names(notes)
     tools = written_tools(prompt, names, notes)
+    _require_few(tools.get("tools", ()), options.max_tools)
     messages = MessageWriter(
         notes=notes,
         names=names,
         attachments=attachments(model, notes, custom=options.custom),
         service=options.service,
-        replay_thinking=options.replay_thinking,
+        thinking_field=options.thinking_field if options.replay_thinking else "",
+        demanded=options.thinking_field if options.demands_thinking else "",
         sign_calls=options.custom,
         refusals=not options.custom,
         short_ids=options.short_ids or CALL_IDS in options.without,
@@ -312,11 +283,24 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     body: dict[str, Any] = {"model": model.id, "messages": messages.messages(prompt), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
-    field = options.max_tokens_field
-    body |= _written_options(prompt, model, notes, custom=options.custom, max_tokens_field=field)
+    body |= _written_options(prompt, model, notes, options)
     body |= tools
     _leave_out(body, options.without)
     return ChatBody(body, names.changed(), notes.found())
+
+
+def _require_few(tools: Sized, most: int) -> None:
+    """Stop where the server would refuse so many *tools* without naming their number.
+
+    Raises:
+        RequestError: There are more than *most*, which is not 0.
+    """
+    if most and len(tools) > most:
+        rule = "tools.limit"
+        message = (
+            f"tools: the service takes at most {most}, and the request has {len(tools)}: offer fewer (rule {rule})"
+        )
+        raise RequestError(message, code="too_many_tools", param="tools")
 
 
 def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
@@ -335,7 +319,7 @@ def content_of(body: Mapping[str, Any]) -> BodyContent:
             found.system.append(message["content"])
             continue
         found.results += message["role"] == "tool"
-        found.texts.append(message.get("reasoning_content", ""))
+        found.texts += (message.get(REPLAYED, ""), message.get(SHORTER, ""))
         for call in message.get("tool_calls", ()):
             found.texts += call["function"].values()
         if isinstance(message["content"], list):

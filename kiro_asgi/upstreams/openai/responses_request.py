@@ -42,11 +42,11 @@ from kiro_asgi.upstreams.openai.request import (
     ChatBody,
     form_of,
     max_tokens,
-    reasoning_effort,
     sampling_options,
     tool_names,
     written_tools,
 )
+from kiro_asgi.upstreams.openai.thinking import reasoning_effort
 from kiro_asgi.wire.json import dumps
 
 MAX_CALL_ID: Final = 64

@@ -14,6 +14,7 @@ RULES: Final = listed(
     Rule("adapted.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM),
     Rule("adapted.call_ids", "Ids of calls have nine letters and digits, where the service asked for that.", _FORM),
     "tools.duplicate_dropped",
+    Rule("tools.limit", "More tools than the service takes are refused, with both numbers.", _CONTENT),
     "tools.choice_unknown",
     "tools.renamed",
     "schema.root",
@@ -30,6 +31,9 @@ RULES: Final = listed(
         "thinking.dropped",
         "Chat Completions hand earlier thinking back to servers other than OpenAI's, and only what is not sealed; the "
         "Responses API hands back what the service itself has sealed.",
+    ),
+    Rule(
+        "thinking.blank", "An earlier answer without thinking has a blank as such, where the service demands it.", _FORM
     ),
     Rule("results.error_told", "A failed tool's result begins with a line that it failed.", _FORM),
     "results.attachment_lifted",

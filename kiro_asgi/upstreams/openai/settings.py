@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from attrs import evolve, frozen
 
-from kiro_asgi.setting import URL, WORD, Choices, setting
+from kiro_asgi.setting import HEADER_NAME, URL, WORD, Bounds, Choices, setting
+from kiro_asgi.upstreams.openai.services import SERVICES
+from kiro_asgi.upstreams.openai.thinking import CONTROLS
+from kiro_asgi.upstreams.services import KnownService
 from kiro_asgi.upstreams.settings import SignedSettings
 
 
 @frozen(kw_only=True)
 class OpenAISettings(SignedSettings):
     """OpenAI, or one of the many services that speak its APIs."""
+
+    known_services: ClassVar[Mapping[str, KnownService]] = SERVICES
+
+    service: str = setting("", WORD)
+    """A known service, e.g. ``deepseek``, whose address and peculiarities are then the defaults of this table:
+    ``kiro-asgi services`` lists them.  Empty: none.  It counts where settings are read, from a mapping, a file or the
+    environment."""
 
     api: str = setting("auto", Choices(("auto", "chat", "responses")))
     """By which of OpenAI's APIs models are asked: ``chat`` (Chat Completions), ``responses``, or ``auto``: by the
@@ -25,9 +35,40 @@ class OpenAISettings(SignedSettings):
     token_scheme: str = setting("bearer", Choices(("bearer", "token")))
     """How the key is presented there: ``bearer`` or ``token``, as in ``Authorization: token …``."""
 
+    key_header: str = setting("authorization", HEADER_NAME)
+    """Header that holds the key: ``authorization``, as a bearer token, or another one, which holds the key alone."""
+
+    models_endpoint: str = setting("", URL)
+    """URL of the list of models.  Empty: ``/models`` below ``endpoint``."""
+
     thinking_tags: tuple[str, ...] = setting((), WORD)
     """Names of tags in which models of this service write their thinking, asked for it or not; what stands in them
     becomes thinking."""
+
+    thinking_scan: str = setting("start", Choices(("start", "anywhere", "open")))
+    """Where these tags count: before the text (``start``), ``anywhere``, or ``open``, where answers begin with thinking
+    and have the closing tag alone, because the template of the model wrote the opening one.  Then they are those of the
+    first name, and an answer counts as text where the client has turned thinking off."""
+
+    thinking_control: str = setting("auto", Choices(CONTROLS))
+    """How the service is told whether to think: by ``reasoning_effort``, where only models that know ``none`` can be
+    told not to; by the object ``thinking``, or ``reasoning``; by ``enable_thinking``, of the request or of its
+    ``chat_template_kwargs``; by ``none`` of these; or ``auto``: as the client says it in Chat Completions, else by
+    ``reasoning_effort``."""
+
+    efforts: tuple[str, ...] = setting((), WORD)
+    """How hard the service can be told to think, weakest first; ``none`` among them is how it is told not to.  Empty:
+    as the list of models and OpenAI's names for them have it."""
+
+    thinking_field: str = setting("reasoning_content", Choices(("reasoning_content", "reasoning")))
+    """Member of earlier answers in which their thinking is handed back.  Under which name it comes does not matter."""
+
+    demands_thinking: bool = False
+    """The service refuses earlier answers without thinking; those that have none are given a blank.  What it refuses
+    for that reason is learnt in any case."""
+
+    max_tools: int = setting(0, Bounds(0, 100_000))
+    """The most tools that the service takes; a request with more is refused with both numbers.  0: not known."""
 
     max_tokens_field: str = setting("max_completion_tokens", Choices(("max_completion_tokens", "max_tokens")))
     """Field for the limit of the answer's tokens: ``max_completion_tokens``, or ``max_tokens`` for older services."""
@@ -46,10 +87,12 @@ class OpenAISettings(SignedSettings):
 
     def simulated(self, url: str) -> Self:
         """The same with a simulator at *url* as the service, which is asked with the key itself."""
-        return evolve(super().simulated(f"{url}/v1"), token_url="")
+        return evolve(super().simulated(f"{url}/v1"), token_url="", models_endpoint="", key_header="authorization")
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Setting and error message for values, by name, that are valid one by one but not together."""
+        if values.get("thinking_scan", "start") != "start" and not values.get("thinking_tags"):
+            yield "thinking_scan", "there are no tags to look for: set thinking_tags"
         if values.get("token_url") and not values.get("api_key"):
             yield "token_url", "there is no key to exchange: set api_key"

@@ -23,10 +23,12 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
+from kiro_asgi.upstreams.headers import Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models, responses_answer, responses_request
 from kiro_asgi.upstreams.openai.adapting import (
     CHAT_ASKS,
+    DEMANDED,
     DETAILED,
     RENAMED,
     REPLAYED,
@@ -42,6 +44,7 @@ from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, do
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
+from kiro_asgi.upstreams.openai.thinking import AS_SAID, CONTROLS, EFFORT
 from kiro_asgi.upstreams.settings import Setup, user_agent
 from kiro_asgi.wire.json import dumps, loads
 
@@ -74,6 +77,12 @@ class OpenAIServer(DirectUpstream):
     without: tuple[str, ...] = ()
     """Fields that the server refused, or missed, in the order in which `adapt_after_error` found them."""
 
+    key_header: str = "authorization"
+    """Header that holds the key, as a bearer token there, and alone in any other."""
+
+    models_endpoint: str = ""
+    """URL of the list of models; empty for ``/models`` below the endpoint."""
+
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that came without one."""
 
@@ -90,9 +99,15 @@ class OpenAIServer(DirectUpstream):
         """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.errors`."""
         return fault(status, headers, body)
 
+    def authorization(self, credential: Credential) -> Headers:
+        """How *credential* is presented; not at all where it is empty."""
+        if self.key_header == "authorization" or not credential.secret:
+            return super().authorization(credential)
+        return ((self.key_header.encode("ascii"), credential.secret.encode("ascii")),)
+
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
         """Ask for the list of models, which is one page; `parse_models` reads the answer."""
-        return self.get(self._address(credential, "/models"), credential)
+        return self.get(self.models_endpoint or self._address(credential, "/models"), credential)
 
     def parse_models(self, body: bytes) -> ModelPage:
         """Read the list of models.
@@ -299,6 +314,21 @@ class OpenAIUpstream(OpenAIServer):
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
     """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
 
+    thinking_field: str = REPLAYED
+    """Member of earlier answers in which their thinking is handed back."""
+
+    demands_thinking: bool = False
+    """The server wants thinking in each of them."""
+
+    thinking_control: str = field(default=AS_SAID, validator=validators.in_(CONTROLS))
+    """How the server is told whether to think, see `kiro_asgi.upstreams.openai.thinking`."""
+
+    efforts: tuple[str, ...] = ()
+    """Efforts that the server knows for all of its models; empty where that is not known."""
+
+    max_tools: int = 0
+    """The most tools that the server takes; 0 where that is not known."""
+
     include_usage: bool = True
     """Ask for token counts at the end of the stream."""
 
@@ -327,6 +357,10 @@ class OpenAIUpstream(OpenAIServer):
             yield Ask.THOUGHTS
         if not self.include_usage:
             yield Ask.COUNTS
+        if self.demands_thinking or self.thinking_field != REPLAYED:
+            yield Ask.THOUGHTS
+        if self.thinking_control not in (AS_SAID, EFFORT) or self.efforts:
+            yield Ask.EFFORT
         if not custom:
             yield Ask.MANY_STOPS
         if refuses_sampling(model.id):
@@ -341,13 +375,19 @@ class OpenAIUpstream(OpenAIServer):
                 the message the rule.
         """
         custom = self.is_custom(credential.endpoint or self.endpoint)
+        demanded = self.demands_thinking or DEMANDED in self.without
         options = ChatRenderOptions(
             service=self.name if self.replay_thinking and DETAILED not in self.without else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
             short_ids=wants_short_ids(self.call_ids, self.host(credential.endpoint or self.endpoint), model.id),
-            replay_thinking=(custom and self.replay_thinking) is not (REPLAYED in self.without),
+            replay_thinking=REPLAYED not in self.without and ((custom and self.replay_thinking) or demanded),
+            thinking_field=self.thinking_field,
+            demands_thinking=REPLAYED not in self.without and demanded,
+            thinking_control=self.thinking_control,
+            efforts=self.efforts,
+            max_tools=self.max_tools,
             without=self.without,
         )
         written = document(prompt, model, options)
@@ -401,20 +441,37 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
 
     forwards = settings.relay == "allow" or (settings.relay == "auto" and is_builtin)
     known = is_builtin or settings.relay == "allow"
-    responses = ResponsesUpstream(takes_text=known, forwards=forwards, sign=sign, new_id=new_id, **common(configured))
+    header = settings.key_header.lower()
+    responses = ResponsesUpstream(
+        takes_text=known,
+        forwards=forwards,
+        key_header=header,
+        models_endpoint=settings.models_endpoint,
+        sign=sign,
+        new_id=new_id,
+        **common(configured),
+    )
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
         forwards=forwards,
         thinking_tags=settings.thinking_tags,
+        thinking_field=settings.thinking_field,
+        demands_thinking=settings.demands_thinking,
+        thinking_control=settings.thinking_control,
+        efforts=settings.efforts,
+        max_tools=settings.max_tools,
         max_tokens_field=settings.max_tokens_field,
         call_ids=settings.call_ids,
         include_usage=settings.include_usage,
         sign=sign,
+        key_header=header,
+        models_endpoint=settings.models_endpoint,
         new_id=new_id,
         **common(configured),
     )
     tags, exchange = settings.thinking_tags, _exchange(settings)
     setup = direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
+    setup = evolve(setup, answer_options=evolve(setup.answer_options, thinking_scan=settings.thinking_scan))
     match settings.api:
         case "responses":
             return evolve(setup, upstream=responses)
