@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from time import time
 from typing import Any, Final, Protocol
 
@@ -24,23 +25,34 @@ from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.asgi.exchange.providers import new_store, new_transport
 from kiro_asgi.asgi.kept.secrets import Secrets, hide_in_logs, secrets_in
 from kiro_asgi.cli import doctor_checks
-from kiro_asgi.cli.doctor_checks import PATIENCE, Finding, Questions, Verdict, failed, span, with_key
+from kiro_asgi.cli.doctor_checks import (
+    PATIENCE,
+    Advice,
+    Finding,
+    Questions,
+    Verdict,
+    failed,
+    span,
+    with_key,
+)
 from kiro_asgi.cli.lasting import as_served
 from kiro_asgi.cli.named import doctor_of
 from kiro_asgi.cli.serve import add_config
 from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.tree import assembled
-from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamTokenInvalid
 from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
+from kiro_asgi.net.credentials.sources import open_source
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.access import Keys
+from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.manifest import Configured, probes_in, set_up
+from kiro_asgi.upstreams.settings import DescribedQuota
 from kiro_asgi.wire.json import objects_of, text_of
 
 _RESTING: Final = "resting"
@@ -236,7 +248,8 @@ class Examination(Protocol):
 
 @define
 class DirectExamination:
-    """Checks one upstream with API keys, link by link, and stops where the chain breaks."""
+    """Checks one upstream with API keys, or with the sign-in that another program keeps, link by link, and stops where
+    the chain breaks."""
 
     _settings: Settings
     _configured: Configured[Any]
@@ -246,20 +259,25 @@ class DirectExamination:
     """Collects the credentials that are used, so that their tokens are masked in findings."""
 
     _upstream: Upstream = field(init=False)
-    _keys: Keys = field(init=False)
+    _access: Keys | SignIns = field(init=False)
+    _quota: DescribedQuota | None = field(init=False)
     _first_patience: float = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         setup = self._configured.make()
-        assert isinstance(setup.access, Keys), "an upstream without keys has an examination of its own"
-        self._upstream, self._keys = setup.upstream, setup.access
+        self._upstream, self._access = setup.upstream, setup.access
+        self._quota = setup.quota if isinstance(setup.quota, DescribedQuota) else None
         self._first_patience = setup.answer_options.first_event_timeout
 
     async def run(self, *, refresh: bool, ask: bool) -> None:
-        """Put a finding for each link; ask a model if *ask*.  Keys are not renewed, so *refresh* has no effect."""
-        key = await self._key()
-        self._put(key)
-        if key.verdict is Verdict.FAIL:
+        """Put a finding for each link; ask a model if *ask*.  Nothing is renewed here, so *refresh* has no effect."""
+        access = self._access
+        found = (
+            [await self._key(access)] if isinstance(access, Keys) else await to_thread.run_sync(self._sign_in, access)
+        )
+        for finding in found:
+            self._put(finding)
+        if any(finding.verdict is Verdict.FAIL for finding in found):
             return
         transport = new_transport(self._settings, self._configured.settings.proxy)
         credential = await self._credential(transport)
@@ -273,28 +291,57 @@ class DirectExamination:
     def _called(self, name: str) -> str:
         return f"{self._configured.name} {name}"
 
-    async def _key(self) -> Finding:
+    def _sign_in(self, access: SignIns) -> list[Finding]:
+        """The file of the sign-in: whether it can be read, who else may, and how long its token lasts."""
+        path = Path(access.places.credentials_file).expanduser()
+        name = self._called("sign-in")
+        try:
+            token = open_source(path, access.vendor, access.places.write_back, time).load()
+        except OSError as error:
+            unreadable = ConfigError(f"{path}: {error.strerror or error}", code="credentials.unreadable")
+            return [failed(name, unreadable, self._advice)]
+        except KiroAsgiError as error:
+            return [failed(name, error, self._advice)]
+        return [
+            Finding(name, Verdict.OK, f"{path}, {'a token' if token.account else 'a key'}"),
+            doctor_checks.file_mode(self._called("file mode"), path),
+            doctor_checks.expiry(self._called("expiry"), token, time()),
+        ]
+
+    @property
+    def _advice(self) -> Advice:
+        advice, access = with_key(self._configured.path), self._access
+        return (
+            advice
+            if isinstance(access, Keys)
+            else advice.with_entries(
+                {"credentials.unreadable": access.renewed_by}, {UpstreamTokenInvalid: access.renewed_by}
+            )
+        )
+
+    async def _key(self, keys: Keys) -> Finding:
         """The keys, and what the upstream itself reports about them."""
-        found = doctor_checks.keys(self._called("key"), self._keys)
-        if self._keys.examine is None:
+        found = doctor_checks.keys(self._called("key"), keys)
+        if keys.examine is None:
             return found
         try:
-            more = await to_thread.run_sync(self._keys.examine)
+            more = await to_thread.run_sync(keys.examine)
         except KiroAsgiError as error:
             return failed(found.name, error, with_key(self._configured.path))
         return evolve(found, detail=f"{found.detail}; {more}")
 
     async def _credential(self, transport: Transport) -> Credential | None:
-        """The first key, or the token that it is exchanged for."""
-        credentials = Credentials.create(evolve(self._keys, named=self._keys.named[:1]), transport)
-        self._held.append(credentials)
-        name = self._called("token")
+        """The first key, the token that it is exchanged for, or that of the sign-in."""
+        access, name = self._access, self._called("token")
+        access = evolve(access, named=access.named[:1]) if isinstance(access, Keys) else access
         try:
+            credentials = Credentials.create(access, transport)
+            self._held.append(credentials)
             credential = await credentials.get()
         except KiroAsgiError as error:
-            self._put(failed(name, error, with_key(self._configured.path)))
+            self._put(failed(name, error, self._advice))
             return None
-        if self._keys.exchange is not None:
+        if isinstance(access, Keys) and access.exchange is not None:
             self._put(Finding(name, Verdict.OK, "the key was exchanged for one"))
         return credential
 
@@ -309,7 +356,7 @@ class DirectExamination:
     async def _answers(self, transport: Transport, credential: Credential, ask: bool) -> None:
         questions = Questions(
             prefix=self._called(""),
-            advice=with_key(self._configured.path),
+            advice=self._advice,
             transport=transport,
             upstream=self._upstream,
             credential=credential,
@@ -319,8 +366,22 @@ class DirectExamination:
         )
         models = await questions.models()
         self._put(models)
+        if models.verdict is not Verdict.FAIL and credential.account and self._quota is not None:
+            self._put(await self._limits(questions, self._quota))
         if ask and models.verdict is not Verdict.FAIL:
             self._put(await questions.answer())
+
+    async def _limits(self, questions: Questions, quota: DescribedQuota) -> Finding:
+        """What is used of the account's limits."""
+        name = self._called("limits")
+        try:
+            body = await questions.ask(quota.questions[0](questions.credential))
+        except KiroAsgiError as error:
+            found = failed(name, error, self._advice)
+            return evolve(found, verdict=Verdict.WARN, advice="chats may work all the same")
+        spent = quota.reset(body) is not None
+        advice = "wait for the reset, or change the plan" if spent else ""
+        return Finding(name, Verdict.WARN if spent else Verdict.OK, quota.describe(body), advice)
 
 
 def _examination(configured: Configured[Any], report: Callable[[Finding], None]) -> Callable[..., Examination] | None:

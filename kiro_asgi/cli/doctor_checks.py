@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from ipaddress import ip_address
+from pathlib import Path
 from secrets import token_hex
 from time import monotonic, perf_counter, time
 from typing import Any, Final
@@ -31,12 +32,13 @@ from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, 
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.net.catalogue import pages
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.net.credentials.sources import exposed
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.state.base import Store, scoped
 from kiro_asgi.upstreams.access import Keys
-from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Token, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
 
 
@@ -201,6 +203,21 @@ def keys(name: str, given: Keys) -> Finding:
         return Finding(name, Verdict.OK, f"none; {given.without}")
     others = f"; {len(found) - 1} more, which are not tried here" if len(found) > 1 else ""
     return Finding(name, Verdict.OK, found[0] + others)
+
+
+def file_mode(name: str, path: Path) -> Finding:
+    """Who may read a file of tokens."""
+    if exposed(path):
+        return Finding(name, Verdict.WARN, f"other users may read {path}", f"chmod 600 {path}")
+    return Finding(name, Verdict.OK, f"only you may read {path}")
+
+
+def expiry(name: str, token: Token, now: float) -> Finding:
+    """How long an access token lasts; one that has expired is a warning."""
+    if token.expires_at is None:
+        return Finding(name, Verdict.OK, "the token does not say how long it lasts")
+    left = token.expires_at - now
+    return Finding(name, *((Verdict.OK, f"in {span(left)}") if left > 0 else (Verdict.WARN, f"{span(left)} ago")))
 
 
 SOON: Final = 14 * 86_400.0

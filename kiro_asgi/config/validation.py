@@ -60,8 +60,9 @@ def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> 
         values: By path; those that are missing have their defaults.
     """
     named, upstreams = tuple(members), {field for field, _ in manifests_in(root)}
-    for table in named:  # only what has a table of its own has a public address
-        if table.partition(".")[0] in upstreams and not values.get(f"{table}.endpoint"):
+    for table in named:  # only what has a table of its own has a public address, and the service of a sign-in
+        placed = any(values.get(f"{table}.{name}") for name in ("endpoint", "credentials_file"))
+        if table.partition(".")[0] in upstreams and not placed:
             yield f"{table}.endpoint", "must be set"
     for table, kind in tables(root, named).items():
         if (within := getattr(kind, "conflicts", None)) is not None:

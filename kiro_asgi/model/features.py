@@ -71,6 +71,15 @@ class Ask(Enum):
     COUNTS = "counts"
     """Token counts at the end of a stream."""
 
+    WHOLE = "whole"
+    """An answer in one piece, from the Responses API."""
+
+    UNINSTRUCTED = "uninstructed"
+    """No instructions, from the Responses API, or system messages among the items instead."""
+
+    OPTIONS = "options"
+    """Fields of the Responses API that the features above do not name, or a prompt that is one text."""
+
 
 _NAME: Final = re.compile(rb"[\w.:/-]+", re.ASCII)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from kiro_asgi.simulator.anthropic import ANTHROPIC
 from kiro_asgi.simulator.bedrock import BEDROCK
+from kiro_asgi.simulator.codex import CODEX
 from kiro_asgi.simulator.format import FormatEndpoint, SimulatedFormat
 from kiro_asgi.simulator.gemini import GEMINI
 from kiro_asgi.simulator.markers import REPERTOIRE, MarkerEntry
@@ -15,7 +16,7 @@ from kiro_asgi.simulator.openai import OPENAI
 from kiro_asgi.simulator.request import RecordedRequest
 from kiro_asgi.simulator.responses import RESPONSES
 
-FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI, RESPONSES, BEDROCK)
+FORMATS: Final = (GEMINI, ANTHROPIC, OPENAI, RESPONSES, CODEX, BEDROCK)
 """The one list of them; their endpoints are tried in this order.  A new one is a folder and an entry here."""
 
 FORMAT_MARKERS: Final[Mapping[str, Mapping[str, MarkerEntry]]] = MappingProxyType(

@@ -58,7 +58,7 @@ class Head:
 
     status: int = 200
     content_type: str | None = None
-    """``None`` for that of the format in which the script is encoded."""
+    """``None`` for that of the format in which the script is encoded; empty for none."""
 
     headers: tuple[tuple[str, str], ...] = ()
     conversation: str = ""

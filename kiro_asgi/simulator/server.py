@@ -358,7 +358,7 @@ def _recorded(event: h11.Request, connection: int) -> RecordedRequest:
 def response_headers(head: Head) -> list[tuple[bytes, bytes]]:
     """The headers of an answer that begins with *head*; those of its framing come on top, unless it has a length."""
     headers = [(name.encode(), value.encode("latin-1")) for name, value in head.headers]
-    if head.content_type is not None:
+    if head.content_type:
         headers.append((b"content-type", head.content_type.encode()))
     headers.append(REQUEST_ID)
     return headers if head.length is None else [*headers, (b"content-length", b"%d" % head.length)]

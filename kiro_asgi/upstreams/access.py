@@ -153,6 +153,9 @@ class SignIns:
 
     vendor: Vendor
     places: TokenPlaces
+    renewed_by: str = ""
+    """How a user has the program that a file belongs to renew its token, in words, where only that program does; then
+    the file is read again, once a second at most, as long as requests come.  Empty: the gateway renews tokens."""
 
 
 @frozen

@@ -50,6 +50,9 @@ class Credential:
     management_host: str = ""
     """The same for lists and other small questions, where these have hosts of their own."""
 
+    account: str = ""
+    """Account at the service that each request names; empty where none is named."""
+
     def hidden_in(self, data: bytes) -> bytes:
         """*data* without the secret, for services that quote what they refuse."""
         return Redactor.of((self.secret,)).hide_in(data)
@@ -94,10 +97,16 @@ class Token:
     endpoint: str = ""
     """Base URL of the service for it; empty where it is not known."""
 
+    account: str = ""
+    """Account at the service that each request names; empty where none is named."""
+
+    beside: tuple[str, ...] = field(default=(), repr=False)
+    """Further secrets of the place where it was found, which are not used."""
+
     @property
     def secrets(self) -> tuple[str, ...]:
         """Secret values, which must appear in no message or log."""
-        return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
+        return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret, *self.beside)))
 
 
 @frozen

@@ -80,13 +80,14 @@ def retry_after(fields: Mapping[str, str]) -> float | None:
     value = fields.get("retry-after", "").strip()
     if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,9})?", value):
         return min(float(value), MAX_RETRY_AFTER)
-    then, now = _date(value), _date(fields.get("date", ""))
+    then, now = date_of(value), date_of(fields.get("date", ""))
     if then is None or now is None:
         return None
     return min(max((then - now).total_seconds(), 0.0), MAX_RETRY_AFTER)
 
 
-def _date(value: str) -> datetime | None:
+def date_of(value: str) -> datetime | None:
+    """The moment that a header names; ``None`` where it names none."""
     try:
         date = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from attrs import evolve, frozen
 
@@ -173,6 +173,15 @@ class Quota(Protocol):
 
     def reset(self, body: bytes) -> float | None:
         """When there is a new quota, in seconds since the epoch; ``None`` where the answer does not name it."""
+        ...
+
+
+@runtime_checkable
+class DescribedQuota(Quota, Protocol):
+    """A quota that can be put into words for ``doctor``."""
+
+    def describe(self, body: bytes) -> str:
+        """What is used of it, by an answer."""
         ...
 
 

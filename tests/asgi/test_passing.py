@@ -22,6 +22,7 @@ from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.openai.codex import CODEX
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from kiro_asgi.upstreams.settings import AnswerOptions
 from kiro_asgi.wire.sse import SseDecoder
@@ -421,6 +422,8 @@ OLDER = OpenAIUpstream(max_tokens_field="max_tokens")
 RESPONSES = ResponsesUpstream()
 FINISHING = OpenAIChat(usage_in_finish_chunk=True)
 COUNTLESS = OpenAIUpstream(include_usage=False)
+SIGNED_IN = ResponsesUpstream(signed_in=CODEX)
+FOR_CODEX = {"stream": True, "instructions": "Be brief.", "input": []}
 REMOVING = AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
 EVERY_WAY = {"temperature": 1, "top_p": 1}
@@ -542,6 +545,12 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("fields.renamed", "openai_chat", CHAT, {}, {"max_tokens": 9}),
         ("fields.renamed", "openai_chat", OLDER, {}, {"max_completion_tokens": 9}),
         ("fields.counts", "openai_chat", COUNTLESS, {}, {"stream_options": {"include_usage": True}}),
+        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "stream": False}),
+        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "instructions": ""}),
+        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "input": "one text"}),
+        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "metadata": {"a": "b"}}),
+        ("fields.renamed", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "max_output_tokens": 99}),
+        ("", "openai_responses", SIGNED_IN, {}, FOR_CODEX),
         ("", "openai_chat", CUSTOM, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
         ("", "openai_chat", CUSTOM, {}, {"stop": ["a", "b", "c", "d", "e"]}),
     ],

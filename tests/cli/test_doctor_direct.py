@@ -7,6 +7,7 @@ import os
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kiro_asgi import simulator
 from kiro_asgi.cli import main
 from kiro_asgi.simulator import Simulator, refusal
 from tests.cli.test_doctor import NAMES_WITH_A_KEY
+from tests.codex_files import jwt, signed_in, write
 
 NOBODY = "http://127.0.0.1:9"
 LINKS = ("key", "service", "models", "request")
@@ -206,3 +208,67 @@ def test_whose_credentials_bedrock_is_asked_with(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "simulated")
     _, found = examine(where, "--no-request")
     assert found["bedrock key"][1].endswith("AWS's own tools find; found by way of env, for us-east-1")
+
+
+CODEX = [f"openai {link}" for link in ("sign-in", "file mode", "expiry", "service", "models", "limits", "request")]
+
+
+@pytest.fixture
+def codex(service: Simulator, tmp_path: Path) -> Any:
+    """Settings with a file of the Codex command."""
+
+    def make(document: Any) -> dict[str, str]:
+        path = write(tmp_path / "auth.json", document)
+        return {"OPENAI__CREDENTIALS_FILE": str(path), "OPENAI__ENDPOINT": f"{service.url}/backend-api/codex"}
+
+    return make
+
+
+def test_the_sign_in_of_codex(service: Simulator, examine: Any, codex: Any) -> None:
+    """Its file, its token, its models, its limits, and a question."""
+    status, found = examine(codex(signed_in(jwt(1))))
+
+    assert (status, list(found)) == (0, ["settings", "proxy", *CODEX])
+    assert {verdict for verdict, _, _ in found.values()} == {"ok"}
+    assert found["openai expiry"][1].startswith("in 59 min")
+    assert found["openai limits"][1] == "plan plus; 25 % of 168 hours used"
+    assert found["openai request"][1].startswith("gpt-5.2:")
+
+
+REFUSED = jwt(3)
+SIGN_IN_FAULTS: dict[str, tuple[Any, str, str]] = {
+    "no token": ({}, "settings", "tokens.access_token is missing"),
+    "no JSON": ("{", "settings", "it is not JSON"),
+    "expired": (signed_in(jwt(2, exp=5)), "openai token", "expired"),
+    "refused": (signed_in(REFUSED), "openai models", "invalidated"),
+}
+
+
+@pytest.mark.parametrize("name", SIGN_IN_FAULTS)
+def test_a_sign_in_that_does_not_work(name: str, service: Simulator, examine: Any, codex: Any) -> None:
+    """The link that breaks names the command that mends it."""
+    document, link, reason = SIGN_IN_FAULTS[name]
+    service.revoke(REFUSED)
+    status, found = examine(codex(document))
+    verdict, detail, advice = found[link]
+
+    assert (status, verdict) == (1, "fail")
+    assert reason in detail
+    assert "codex login" in detail + advice
+    assert service.calls["codex.chat"] == 0
+
+
+def test_a_missing_sign_in(examine: Any, tmp_path: Path) -> None:
+    """The file is named."""
+    status, found = examine({"OPENAI__CREDENTIALS_FILE": str(tmp_path / "auth.json")})
+
+    assert (status, found["settings"][0]) == (1, "fail")
+    assert f"{tmp_path}/auth.json: No such file" in found["settings"][1]
+
+
+def test_others_may_read_the_sign_in(examine: Any, codex: Any, tmp_path: Path) -> None:
+    """That is a warning."""
+    settings = codex(signed_in(jwt(4)))
+    (tmp_path / "auth.json").chmod(0o644)
+
+    assert examine(settings, "--no-request")[1]["openai file mode"][0] == "warn"

@@ -409,9 +409,10 @@ def test_unknown_models_and_foreign_bodies(simulator, form):
 
 
 def test_catalogues_are_disjoint():
-    """No model is on offer at two services; OpenAI has two formats for its own, of which one has all of them."""
+    """No model is on offer at two services; OpenAI has three formats for its own, of which one has all of them."""
     ids = {form.name: {model.id for model in form.models} for form in FORMATS}
     assert ids.pop("openai") < ids["responses"]
+    assert ids.pop("codex") < ids["responses"]
     offered = [*ids.values(), {model.id for model in SimulatedService().models or ()}]
 
     assert len(set().union(*offered)) == sum(map(len, offered))

@@ -255,6 +255,6 @@ def test_the_documentation_table_has_every_marker():
 
 def test_other_formats_have_their_own_table():
     """What only other formats know is told by format, and is no marker of Kiro's."""
-    assert set(FORMAT_MARKERS) == {"gemini", "anthropic", "openai", "responses", "bedrock"}
+    assert set(FORMAT_MARKERS) == {"gemini", "anthropic", "openai", "responses", "codex", "bedrock"}
     assert {"array", "envelope"} <= set(FORMAT_MARKERS["gemini"])
     assert not set(MARKERS) & {name for known in FORMAT_MARKERS.values() for name in known}

@@ -174,13 +174,19 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "fields.renamed",
-        "The service has another name for the greatest length: ``max_tokens_field``.",
+        "The service has another name for the greatest length (``max_tokens_field``), or takes none.",
         lambda c: c.differs(Ask.MAX_TOKENS, Ask.MAX_COMPLETION_TOKENS),
     ),
     Reason(
         "fields.counts",
         "The request asks for token counts, and the service refuses that: ``include_usage`` is off.",
         lambda c: c.differs(Ask.COUNTS),
+    ),
+    Reason(
+        "fields.unknown",
+        "The service has a part of its API only: Codex streams, demands instructions, and has no other fields than its "
+        "own command sends.",
+        lambda c: c.differs(Ask.WHOLE, Ask.UNINSTRUCTED, Ask.OPTIONS),
     ),
 )
 """In the order in which they are checked; the first that holds is reported."""

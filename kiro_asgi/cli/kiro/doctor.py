@@ -13,12 +13,12 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.providers import new_store, new_transport, shared_renewals
 from kiro_asgi.cli import doctor_checks
-from kiro_asgi.cli.doctor_checks import GENERAL, PATIENCE, Finding, Questions, Verdict, failed, masked, span
+from kiro_asgi.cli.doctor_checks import GENERAL, PATIENCE, Finding, Questions, Verdict, failed, masked
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.net.credentials.sources import exposed, open_source
+from kiro_asgi.net.credentials.sources import open_source
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns
@@ -267,7 +267,7 @@ def credentials(kiro: KiroSettings, vendor: KiroVendor, now: Callable[[], float]
             findings.append(failed("credential", error, ADVICE))
         else:
             detail = f"{setting}: {path}, {KINDS[sign_ins[-1].token.kind]}"
-            findings += [Finding("credential", Verdict.OK, detail), _file_mode(path)]
+            findings += [Finding("credential", Verdict.OK, detail), doctor_checks.file_mode("file mode", path)]
     if kiro.credentials_command:
         findings.append(Finding("credential", Verdict.OK, "kiro.credentials_command: a program that prints a token"))
     if not findings:
@@ -281,12 +281,6 @@ def _files(kiro: KiroSettings) -> Iterator[tuple[str, Path]]:
         yield "kiro.credentials_file", Path(kiro.credentials_file).expanduser()
     for name in kiro.fallback_credentials_files:
         yield "kiro.fallback_credentials_files", Path(name).expanduser()
-
-
-def _file_mode(path: Path) -> Finding:
-    if exposed(path):
-        return Finding("file mode", Verdict.WARN, f"other users may read {path}", f"chmod 600 {path}")
-    return Finding("file mode", Verdict.OK, f"only you may read {path}")
 
 
 def regions(kiro: KiroSettings, token: Token | None, arn: str) -> Finding:
@@ -307,18 +301,11 @@ def regions(kiro: KiroSettings, token: Token | None, arn: str) -> Finding:
 
 def expiry(token: Token, now: float) -> Finding:
     """How long the access token lasts."""
-    left = None if token.expires_at is None else token.expires_at - now
-    detail = (
-        "the token does not say how long it lasts"
-        if left is None
-        else f"in {span(left)}"
-        if left > 0
-        else f"{span(left)} ago"
-    )
+    found = doctor_checks.expiry("expiry", token, now)
     if token.refresh_token:
-        return Finding("expiry", Verdict.OK, detail)
-    verdict = Verdict.FAIL if left is not None and left <= 0 else Verdict.WARN
-    return Finding("expiry", verdict, f"{detail}; there is no refresh token", SIGN_IN)
+        return evolve(found, verdict=Verdict.OK)
+    verdict = Verdict.FAIL if found.verdict is Verdict.WARN else Verdict.WARN
+    return evolve(found, verdict=verdict, detail=f"{found.detail}; there is no refresh token", advice=SIGN_IN)
 
 
 def not_kept(path: Path, due: bool) -> Finding:

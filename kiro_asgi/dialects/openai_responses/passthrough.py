@@ -60,6 +60,26 @@ _WISHES: Final[Mapping[str, Ask]] = MappingProxyType(
 )
 """Fields that ask for something where they are there at all."""
 
+_USUAL: Final = frozenset(
+    {
+        *_WISHES,
+        "client_metadata",
+        "include",
+        "input",
+        "instructions",
+        "model",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "reasoning",
+        "store",
+        "stream",
+        "text",
+        "tool_choice",
+        "tools",
+    }
+)
+"""Fields that every service of this API has, or that another feature names."""
+
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
@@ -103,9 +123,21 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
     for name, ask in _WISHES.items():
         if document.get(name) is not None:
             yield ask
+    yield from _asks_of_some(document)
     items = document.get("input")
     if type(items) is list:
         yield from _asks_of_items(items)
+
+
+def _asks_of_some(document: Mapping[str, Any]) -> Iterator[Ask]:
+    """What not every service of this API has."""
+    if document.get("stream") is not True:
+        yield Ask.WHOLE
+    if not document.get("instructions"):
+        yield Ask.UNINSTRUCTED
+    others = (value for name, value in document.items() if name not in _USUAL)
+    if type(document.get("input")) is str or any(value is not None for value in others):
+        yield Ask.OPTIONS
 
 
 def _asks_of_items(items: list[Any]) -> Iterator[Ask]:
@@ -113,6 +145,8 @@ def _asks_of_items(items: list[Any]) -> Iterator[Ask]:
         yield Ask.STATE
     for item in objects_of(items):
         kind, seal = item.get("type"), item.get("encrypted_content")
+        if item.get("role") == "system":
+            yield Ask.UNINSTRUCTED
         if kind == TRIGGER or kind in COMPACTIONS:
             yield Ask.STATE
         elif kind == "reasoning":

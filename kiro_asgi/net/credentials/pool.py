@@ -62,7 +62,9 @@ class Credentials:
         if isinstance(access, Keys):
             named, exchange = access.named, access.exchange
             return cls(tuple(key_credential(name, key, transport, clocks, cooldowns, exchange) for name, key in named))
-        builder = _PoolBuilder(access.places, access.vendor, transport, clocks, cooldowns, shared)
+        builder = _PoolBuilder(
+            access.places, access.vendor, transport, clocks, cooldowns, shared, bool(access.renewed_by)
+        )
         states = tuple(builder.states())
         require(builder.problems)
         if not states:
@@ -242,6 +244,7 @@ class _PoolBuilder:
     _clocks: Clocks
     _policy: RetrySettings
     _shared: SharedRenewals | None
+    _owned: bool
     problems: list[str] = field(init=False, factory=list)
 
     def states(self) -> Iterator[CredentialState]:
@@ -297,6 +300,7 @@ class _PoolBuilder:
             policy=self._policy,
             refresher=refresher,
             credential=credential,
+            owned=self._owned,
         )
 
 

@@ -104,6 +104,18 @@ class TokenRefresher:
             assert self.token is not None
             return self.token
 
+    async def look(self) -> Token | None:
+        """The token that the source holds now; ``None`` where it is the one that is known, or cannot be read."""
+        try:
+            found = await self.source.read()
+        except KiroAsgiError:
+            return None
+        if _pair(found) == self._seen:
+            return None
+        self._hold(found)
+        self.token, self._seen = found, _pair(found)
+        return found
+
     async def save(self) -> None:
         """Try again to write the token that could not be written, unless another process has written meanwhile."""
         async with self.source.exclusive():

@@ -53,6 +53,9 @@ _LONGEST_PAUSE: Final = 60.0
 _LOOK_AGAIN: Final = 5.0
 """Seconds between two checks whether a user has signed in again."""
 
+_READ_AGAIN: Final = 1.0
+"""Least seconds between two looks at a file whose owner renews its token, and most that a request waits for one."""
+
 _SAVE_AGAIN: Final = 60.0
 _ASK_AGAIN: Final = 60.0
 """Seconds until the token is saved, or profiles are asked for, again, where that failed."""
@@ -101,6 +104,12 @@ class CredentialState:
     """``None`` for a credential that stands in the settings."""
 
     _credential: Credential | None = None
+    _owned: bool = False
+    """Whether only the program that the source belongs to renews the token, so that the source is read again."""
+
+    _read_at: float = field(init=False, default=-inf)
+    """When the source of an owned token is read again."""
+
     _lease: Validity = field(init=False, factory=Validity)
     _failure: KiroAsgiError | None = field(init=False, default=None)
     _failures: int = field(init=False, default=0)
@@ -139,6 +148,10 @@ class CredentialState:
         Raises:
             KiroAsgiError: It cools down, or there is no valid token; `retry_after` is the time to the next try.
         """
+        if self._owned and self._clocks.steady() >= self._read_at:
+            self._read_at = self._clocks.steady() + _READ_AGAIN
+            with anyio.move_on_after(_READ_AGAIN):
+                await self._read_again()
         for cooldown in self._cooldowns(model):
             cooldown.check(self._clocks.steady())
         if not self._is_valid() and self._needs_refresh():
@@ -169,9 +182,9 @@ class CredentialState:
                 await self._refresh_flight.join()
                 if self._secret == refused.secret:  # otherwise it was replaced meanwhile, and needs no request
                     now = self._clocks.steady()
-                    if now < self._retry_at:
+                    if now < self._retry_at and not self._owned:
                         raise self._unavailable()
-                    if now < self._forced_at + _APART:
+                    if now < self._forced_at + _APART and not self._owned:  # to read a file costs its service nothing
                         return None
                     self._forced_at = now
                     await self._refresh_flight.run(partial(self._refresh, refused.secret))
@@ -283,6 +296,27 @@ class CredentialState:
             await self._refresh_flight.join()
             if self._needs_refresh():
                 await self._refresh_flight.run(self._refresh_task())
+
+    async def _read_again(self) -> None:
+        """Read the source, unless it is being read already."""
+        async with self._lock.here():
+            await self._refresh_flight.join()
+            await self._refresh_flight.run(self._look)
+
+    async def _look(self) -> None:
+        """Use the token that the owner of the source has put there, if it is another one.
+
+        It ends a cooldown of the old token, but none of the account.
+        """
+        assert self._refresher is not None, "a token without a source"
+        found = await self._refresher.look()
+        if found is None:
+            return
+        before = self._credential
+        self._accept(found)
+        moved = before is None or self._credential is None or before.account != self._credential.account
+        if moved or not isinstance(self._own_cooldown.fault, (*BARRED, UpstreamQuotaSpent)):
+            self._own_cooldown, self._models = Cooldown(self._policy), {}
 
     def _refresh_task(self) -> Callable[[], Awaitable[None]]:
         return partial(self._refresh, self._secret if self._is_due() else None)

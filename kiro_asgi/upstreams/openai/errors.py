@@ -34,13 +34,14 @@ from kiro_asgi.upstreams.errors import (
     Meaning,
     by_status,
     clean,
+    date_of,
     fields_of,
     report_of,
     retry_after,
     status_of,
     worded,
 )
-from kiro_asgi.wire.json import text_of
+from kiro_asgi.wire.json import count_of, text_of
 
 CODES: Final[Mapping[str, Class]] = MappingProxyType(
     {
@@ -54,6 +55,8 @@ CODES: Final[Mapping[str, Class]] = MappingProxyType(
         "organization_spend_limit_exceeded": UpstreamQuotaSpent,
         "organization_usage_limit_exceeded": UpstreamQuotaSpent,
         "project_spend_limit_exceeded": UpstreamQuotaSpent,
+        "usage_limit_reached": UpstreamQuotaSpent,
+        "usage_not_included": UpstreamQuotaSpent,
         "rate_limit_exceeded": UpstreamThrottled,
         "slow_down": UpstreamThrottled,
         "server_is_overloaded": UpstreamOverloaded,
@@ -104,6 +107,8 @@ TYPES: Final[Mapping[str, Meaning]] = MappingProxyType(
         "authentication_error": (UpstreamTokenInvalid, "invalid_api_key"),
         "permission_error": (UpstreamDenied, "access_denied"),
         "insufficient_quota": (UpstreamQuotaSpent, "insufficient_quota"),
+        "usage_limit_reached": (UpstreamQuotaSpent, "usage_limit_reached"),
+        "usage_not_included": (UpstreamQuotaSpent, "usage_not_included"),
         "requests": (UpstreamThrottled, "rate_limit_exceeded"),
         "tokens": (UpstreamThrottled, "rate_limit_exceeded"),
         "rate_limit_error": (UpstreamThrottled, "rate_limit_exceeded"),
@@ -146,6 +151,8 @@ def fault(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> K
     error.retry_after = retry_after(fields)
     if isinstance(error, UpstreamThrottled) and error.retry_after is None:
         error.retry_after = _reset(fields, error.message)
+    if isinstance(error, UpstreamQuotaSpent):
+        error.retry_after = _renewal(fields, report) or error.retry_after
     return error
 
 
@@ -224,6 +231,33 @@ def _reset(fields: Mapping[str, str], message: str) -> float | None:
     advice = _TRY_AGAIN.search(message)
     longest = max(waits, default=0.0) or _duration(advice[1] if advice else "")
     return min(longest, MAX_RETRY_AFTER) or None
+
+
+def _renewal(fields: Mapping[str, str], report: Mapping[str, Any]) -> float | None:
+    """Seconds until there is a new quota, as Codex's service names them; ``None`` where it does not.
+
+    A date in the report is compared with the answer's own.
+
+    Source: https://github.com/openai/codex, ``codex-rs/codex-api/src/api_bridge.rs`` and ``rate_limits.rs``
+    """
+    now = date_of(fields.get("date", ""))
+    resets_at = count_of(report, "resets_at")
+    waits = [count_of(report, "resets_in_seconds")]
+    waits.append(None if now is None or resets_at is None else round(resets_at - now.timestamp()))
+    for limit in ("primary", "secondary"):
+        if _PERCENT.fullmatch(fields.get(f"x-codex-{limit}-used-percent", "")):
+            seconds = fields.get(f"x-codex-{limit}-reset-after-seconds", "")
+            waits.append(int(seconds) if _SECONDS.fullmatch(seconds) else None)
+    return next((float(min(wait, MAX_RENEWAL)) for wait in waits if wait is not None and wait > 0), None)
+
+
+MAX_RENEWAL: Final = 31 * 86_400
+"""Seconds; a quota whose end is further away is asked about again sooner."""
+
+_PERCENT: Final = re.compile(r"[0-9]{3,6}(?:\.[0-9]{1,6})?")
+"""100 or more."""
+
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
 
 
 def _duration(text: str) -> float:

@@ -46,6 +46,7 @@ from kiro_asgi.upstreams.openai.request import (
     tool_names,
     written_tools,
 )
+from kiro_asgi.upstreams.openai.service_facts import ServiceFacts, fit
 from kiro_asgi.upstreams.openai.thinking import reasoning_effort
 from kiro_asgi.wire.json import dumps
 
@@ -77,6 +78,7 @@ def document(
     takes_text: bool,
     conversation: str,
     without: Iterable[str],
+    facts: ServiceFacts,
 ) -> ChatBody:
     """The request body for *prompt*.
 
@@ -88,6 +90,7 @@ def document(
         takes_text: Whether it has tools that take a text.
         conversation: The same for all requests of a conversation; empty for none.
         without: Fields and parts that the service refused, see `kiro_asgi.upstreams.openai.adapting`.
+        facts: The service that is asked.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
@@ -119,6 +122,7 @@ def document(
     body |= _options(prompt, model, notes)
     body |= tools
     leave_out(body, without)
+    fit(body, facts, notes)
     return ChatBody(body, names.changed(), notes.found())
 
 

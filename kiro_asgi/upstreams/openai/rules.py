@@ -13,6 +13,14 @@ RULES: Final = listed(
     Rule("adapted.field", "A field that the service refused is left out, or has its other name.", _CONTENT),
     Rule("adapted.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM),
     Rule("adapted.call_ids", "Ids of calls have nine letters and digits, where the service asked for that.", _FORM),
+    Rule(
+        "service.field",
+        "A field that the service has no place for is left out: Codex takes no greatest length and no sampling.",
+        _CONTENT,
+    ),
+    Rule(
+        "service.instructions", "A request without instructions gets short ones, where the service demands some.", _NONE
+    ),
     "tools.duplicate_dropped",
     Rule("tools.limit", "More tools than the service takes are refused, with both numbers.", _CONTENT),
     "tools.choice_unknown",

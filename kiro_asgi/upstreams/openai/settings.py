@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from attrs import evolve, frozen
 
@@ -12,6 +12,9 @@ from kiro_asgi.upstreams.openai.services import SERVICES
 from kiro_asgi.upstreams.openai.thinking import CONTROLS
 from kiro_asgi.upstreams.services import KnownService
 from kiro_asgi.upstreams.settings import SignedSettings
+
+CODEX_ENDPOINT: Final = "https://chatgpt.com/backend-api/codex"
+"""Base URL of the service of Codex's sign-in."""
 
 
 @frozen(kw_only=True)
@@ -24,6 +27,10 @@ class OpenAISettings(SignedSettings):
     """A known service, e.g. ``deepseek``, whose address and peculiarities are then the defaults of this table:
     ``kiro-asgi services`` lists them.  Empty: none.  It counts where settings are read, from a mapping, a file or the
     environment."""
+
+    credentials_file: str = ""
+    """The file in which the Codex command keeps its sign-in with ChatGPT, usually ``~/.codex/auth.json``; it is read,
+    and never written.  It takes the place of ``api_key``, and *api* is ``responses``."""
 
     api: str = setting("auto", Choices(("auto", "chat", "responses")))
     """By which of OpenAI's APIs models are asked: ``chat`` (Chat Completions), ``responses``, or ``auto``: by the
@@ -85,9 +92,21 @@ class OpenAISettings(SignedSettings):
     include_usage: bool = True
     """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""
 
+    @property
+    def configured(self) -> bool:
+        """Whether the service is to be asked at all: there is a key, a sign-in, or an address of its own."""
+        return bool(self.credentials_file) or super().configured
+
+    def keyed(self, key: str) -> Self:
+        """The same with *key* as the only credential, at the same service."""
+        endpoint = self.endpoint or (CODEX_ENDPOINT if self.credentials_file else "")
+        return evolve(super().keyed(key), credentials_file="", endpoint=endpoint)
+
     def simulated(self, url: str) -> Self:
         """The same with a simulator at *url* as the service, which is asked with the key itself."""
-        return evolve(super().simulated(f"{url}/v1"), token_url="", models_endpoint="", key_header="authorization")
+        path = "/backend-api/codex" if self.credentials_file else "/v1"
+        own = super().simulated(f"{url}{path}")
+        return evolve(own, token_url="", models_endpoint="", key_header="authorization")
 
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -96,3 +115,12 @@ class OpenAISettings(SignedSettings):
             yield "thinking_scan", "there are no tags to look for: set thinking_tags"
         if values.get("token_url") and not values.get("api_key"):
             yield "token_url", "there is no key to exchange: set api_key"
+        if values.get("credentials_file"):
+            others = ("api_key", "fallback_api_keys", "token_url", "aws_service")
+            yield from (
+                (name, "not together with credentials_file: set up one of them as custom.NAME")
+                for name in others
+                if values.get(name)
+            )
+            if values.get("api") == "chat":
+                yield "api", "a sign-in of the Codex command is asked by the Responses API: set auto or responses"

@@ -37,18 +37,23 @@ from kiro_asgi.upstreams.openai.adapting import (
     responses_refusal,
 )
 from kiro_asgi.upstreams.openai.answer import stages
+from kiro_asgi.upstreams.openai.codex import CODEX, CodexQuota
+from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
+from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
 from kiro_asgi.upstreams.openai.thinking import AS_SAID, CONTROLS, EFFORT
 from kiro_asgi.upstreams.settings import Setup, user_agent
 from kiro_asgi.wire.json import dumps, loads
 
 ENDPOINT: Final = "https://api.openai.com/v1"
+
+OPENAI: Final = ServiceFacts(endpoint=ENDPOINT)
 
 _HOST: Final = "api.openai.com"
 """OpenAI's, and the end of the names of its regional hosts."""
@@ -191,6 +196,9 @@ def _is_lost(item: object) -> bool:
 class ResponsesUpstream(OpenAIServer):
     """Asks by the Responses API; holds no state and no secret."""
 
+    signed_in: ServiceFacts | None = None
+    """The service of those who signed in; ``None`` where nobody does.  Who has a key asks OpenAI's."""
+
     takes_text: bool = True
     """Whether the server has tools that take a text; else they are functions."""
 
@@ -202,10 +210,46 @@ class ResponsesUpstream(OpenAIServer):
         """How a client's own bytes go to it; ``None`` where they are not to be sent."""
         return ResponsesForwarding(self) if self.forwards else None
 
+    @property
+    def builtin(self) -> tuple[ModelCard, ...]:
+        """OpenAI's models; those of a sign-in depend on the account's plan."""
+        return super().builtin if self.signed_in is None else ()
+
+    def facts(self, credential: Credential) -> ServiceFacts:
+        """The service that *credential* is for."""
+        return self.signed_in if credential.account and self.signed_in is not None else OPENAI
+
+    def authorization(self, credential: Credential) -> Headers:
+        """The token or key, and what the service wants to be told beside it."""
+        facts = self.facts(credential)
+        account = ((facts.account_header, credential.account.encode("ascii")),) if facts.account_header else ()
+        return (*super().authorization(credential), *account, *facts.headers)
+
+    def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
+        """Ask for the list of models, which is one page."""
+        url, query = self._address(credential, "/models"), self.facts(credential).models_query
+        return self.get(f"{url}{'&' if '?' in url else '?'}{query}" if query else url, credential)
+
+    def parse_models(self, body: bytes) -> ModelPage:
+        """Read the list of models.
+
+        Raises:
+            UpstreamProtocolError: It is not a list of models.
+        """
+        own = None if self.signed_in is None else self.signed_in.parse_models
+        return super().parse_models(body) if own is None else own(body)
+
+    def usage_request(self, path: str, credential: Credential) -> UpstreamRequest:
+        """Ask for the document about the account's limits at *path*, which stands beside the models."""
+        base = self._address(credential, "").removesuffix("/codex")
+        return self.get(f"{base}/wham{path}", credential)
+
     def adapted(self, model: ModelCard) -> Iterator[Ask]:
         """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
         if not self.replay_thinking:
             yield Ask.THOUGHTS
+        if self.signed_in is not None:
+            yield from self.signed_in.differs
         if efforts_of(model.id) == ():
             yield Ask.EFFORT
         if refuses_sampling(model.id):
@@ -224,7 +268,8 @@ class ResponsesUpstream(OpenAIServer):
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
                 the message the rule.
         """
-        custom = self.is_custom(credential.endpoint or self.endpoint)
+        facts = self.facts(credential)
+        custom = facts is OPENAI and self.is_custom(credential.endpoint or self.endpoint)
         written = responses_request.document(
             prompt,
             model,
@@ -233,6 +278,7 @@ class ResponsesUpstream(OpenAIServer):
             takes_text=self.takes_text,
             conversation=conversation,
             without=self.without,
+            facts=facts,
         )
         form = written.body.get("text", {}).get("format", {})
         return Rendered(
@@ -434,7 +480,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         ConfigError: A setting that cannot work.
     """
     settings, sign = configured.settings, signer(configured)
-    is_builtin = configured.path == "openai"
+    is_builtin = configured.path == "openai" or bool(settings.credentials_file)
 
     def new_id() -> str:
         return f"call_{configured.token()}"
@@ -451,6 +497,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         new_id=new_id,
         **common(configured),
     )
+    if settings.credentials_file:
+        return _signed_in(configured, evolve(responses, signed_in=CODEX))
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
         forwards=forwards,
@@ -478,6 +526,14 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         case "auto" if not upstream.is_custom(upstream.endpoint):
             setup = evolve(setup, choose=lambda model: responses if wants_responses(model.id) else upstream)
     return setup if upstream.responses is None else evolve(setup, others=(responses,))
+
+
+def _signed_in(configured: Configured[OpenAISettings], upstream: ResponsesUpstream) -> Setup:
+    """The same with the sign-in of the Codex command."""
+    settings = configured.settings
+    setup = direct_setup(configured, upstream, RULES, CODEX.endpoint, thinking_tags=settings.thinking_tags)
+    access = codex_sign_in(configured.path, settings.credentials_file, settings.endpoint, ENDPOINT)
+    return evolve(setup, access=access, quota=CodexQuota(upstream.usage_request))
 
 
 def _exchange(settings: OpenAISettings) -> KeyExchange | None:
