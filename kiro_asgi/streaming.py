@@ -110,7 +110,7 @@ __all__ = [
 ThinkingHandling = Literal["as_reasoning_content", "remove", "pass", "strip_tags"]
 """Handling of thinking: as thinking of the client's API, left out, as text between its tags, or as text alone."""
 
-ThinkingScan = Literal["start", "anywhere", "open"]
+ThinkingScan = Literal["auto", "start", "anywhere", "open"]
 """Place where a tag of thinking counts: at the beginning of the answer only, or anywhere in its text."""
 
 ToolEmission = Literal["complete", "end", "incremental"]

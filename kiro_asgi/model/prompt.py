@@ -132,6 +132,9 @@ class ThinkingPart:
     redacted: str = ""
     """Sealed thinking; then *text* and *signature* are empty."""
 
+    member: str = field(default="", eq=False)
+    """Name under which the client sent it, where its API has several: it may be the one that the service knows."""
+
     cache: ClassVar[str] = ""
     """The service takes no mark here."""
 

@@ -40,7 +40,7 @@ MODES: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
 KEPT: Final = "as_reasoning_content"
 """The one of `MODES` in which thinking stays thinking."""
 
-SCANS: Final = ("start", "anywhere", "open")
+SCANS: Final = ("auto", "start", "anywhere", "open")
 TAGS: Final = ("thinking", "think", "reasoning", "thought")
 
 Piece = TextDelta | ThinkingDelta
@@ -116,8 +116,9 @@ class ThinkingParser:
     The tail that is held is never longer than a tag.  With *scan* ``start``, only a tag before everything else counts,
     and what follows its end is never searched again.  With ``anywhere``, every opening tag counts that is not inside a
     Markdown code block or between back-ticks.  With ``open``, an answer that begins without a tag is thinking up to the
-    first of the closing *tags*: the template of the model wrote the opening one.  An opening tag is closed by its own
-    closing tag alone, and thinking that never closes is thinking to the end.
+    first of the closing *tags*: the template of the model wrote the opening one.  With ``auto``, which is ``start``
+    otherwise, the first closing tag that nothing opened is dropped, outside of code.  An opening tag is closed by its
+    own closing tag alone, and thinking that never closes is thinking to the end.
 
     White space between a closing tag and what follows belongs to neither and is dropped, in every mode, and so is white
     space before a leading tag, unless the tag stays.  Otherwise text keeps every character.
@@ -148,6 +149,9 @@ class ThinkingParser:
 
     _closed: bool = field(init=False, default=False)
     """Whether nothing but white space has come since a closing tag."""
+
+    _stray: bool = field(init=False, default=False)
+    """Whether a closing tag that nothing opened is looked for."""
 
     _first: bool = field(init=False, default=False)
     _last: bool = field(init=False, default=False)
@@ -186,6 +190,8 @@ class ThinkingParser:
                     text = yield from self._before(text)
                 case ThinkingState.IN_THINKING:
                     text = yield from self._inside(text)
+                case ThinkingState.STREAMING if self._stray:
+                    text = yield from self._stripped(text)
                 case ThinkingState.STREAMING if self._anywhere:
                     text = yield from self._after(text)
                 case _:
@@ -205,13 +211,13 @@ class ThinkingParser:
 
     def stop_searching(self) -> None:
         """Take all further text for the answer."""
-        self._anywhere = self._closed = False
+        self._anywhere = self._closed = self._stray = False
         self.state = ThinkingState.STREAMING
 
     @property
     def done(self) -> bool:
         """Whether all further text is answer."""
-        return self.state is ThinkingState.STREAMING and not (self._anywhere or self._closed)
+        return self.state is ThinkingState.STREAMING and not (self._anywhere or self._closed or self._stray)
 
     def _before(self, text: str) -> Generator[Piece, None, str]:
         """A leading tag, or the certainty that there is none."""
@@ -231,7 +237,28 @@ class ThinkingParser:
             self.state, self._closer = ThinkingState.IN_THINKING, f"</{self.tags[0]}>"
         else:
             self.state = ThinkingState.STREAMING
+            self._stray = self.scan == "auto" and bool(self.tags)
         return text
+
+    def _stripped(self, text: str) -> Generator[Piece, None, str]:
+        """Answer text up to a closing tag that nothing opened, which goes; in code it stays."""
+        closers = tuple(f"</{opener[1:]}" for opener in self._openers)
+        found = min((at for closer in closers if (at := text.find(closer)) >= 0), default=-1)
+        keep = _tail(text, closers, self._longest + 1) if found < 0 else found
+        self._code.advance(text[:keep])
+        if keep:
+            yield TextDelta(text[:keep])
+        if found < 0:
+            self._held = text[keep:]
+            return ""
+        closer = next(closer for closer in closers if text.startswith(closer, found))
+        rest = text[found + len(closer) :]
+        if self._code.in_code or self._handling.tags:
+            self._code.advance(closer)
+            yield TextDelta(closer)
+        else:
+            self._stray, self._closed = False, True
+        return rest
 
     def _inside(self, text: str) -> Generator[Piece, None, str]:
         end = text.find(self._closer)

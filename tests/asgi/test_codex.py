@@ -9,9 +9,9 @@ from time import time
 from typing import Any
 
 import pytest
-from kiro_asgi.asgi.exchange.model_routes import Models
 
 from kiro_asgi import Settings, create_app
+from kiro_asgi.asgi.exchange.model_routes import Models
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.answers import ALL_DIALECTS, error_of, text_of

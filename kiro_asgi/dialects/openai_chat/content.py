@@ -274,13 +274,13 @@ _READERS: Final = MappingProxyType[type, Any](
 
 def _earlier_thinking(message: AssistantMessage) -> Iterator[Part]:
     """Thinking that the client echoes, under either of the names in use, and its signatures."""
-    texts = (value for value in (message.reasoning_content, message.reasoning) if isinstance(value, str) and value)
-    text = next(texts, "")
+    names = {"reasoning_content": message.reasoning_content, "reasoning": message.reasoning}
+    name, text = next(((name, text) for name, text in names.items() if isinstance(text, str) and text), ("", ""))
     for signature in read_reasoning_details(message.reasoning_details):
-        yield ThinkingPart(text, signature)
+        yield ThinkingPart(text, signature, member=name)
         text = ""
     if text:
-        yield ThinkingPart(text)
+        yield ThinkingPart(text, member=name)
 
 
 def _tool_call(call: ChatCall, place: str) -> ToolCallPart:

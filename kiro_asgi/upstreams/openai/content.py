@@ -23,6 +23,7 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import strict_turns
 from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.openai.adapting import REPLAYED
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.wire.json import dumps
 
@@ -76,6 +77,8 @@ FAILED: Final = "The tool call failed."
 LIFTED: Final = "(An attachment of this result follows in the next message of the user.)"
 LIFTED_FROM: Final = "Attachment of the result of the tool call {}:"
 
+AS_SENT: Final = "auto"
+
 BLANK: Final = " "
 """Thinking of an answer whose own is lost: services that demand some refuse an empty text."""
 
@@ -107,6 +110,9 @@ class MessageDraft:
 
     refusals: list[str] = field(factory=list)
     thinking: list[str] = field(factory=list)
+    member: str = ""
+    """In which the client sent it."""
+
     details: ReasoningDetails = field(factory=ReasoningDetails)
     calls: list[Block] = field(factory=list)
     signature: str = ""
@@ -132,11 +138,14 @@ class MessageWriter(PartWriter[MessageDraft]):
     service: str
     """As of `kiro_asgi.upstreams.openai.request.ChatRenderOptions`."""
 
-    thinking_field: str = ""
-    """Member in which thinking that is not sealed is handed back; empty where it is not."""
+    replay_thinking: bool = False
+    """Hand thinking that is not sealed back."""
 
-    demanded: str = ""
-    """Member with thinking that each earlier answer must have; empty where there is none."""
+    demands_thinking: bool = False
+    """Have some in each earlier answer."""
+
+    thinking_field: str = AS_SENT
+    """Member that holds it; `AS_SENT` for the one in which the client sent it."""
 
     sign_calls: bool = False
     """Hand signatures of calls back as ``extra_content``, as Google's own server of this API wants them."""
@@ -168,13 +177,13 @@ class MessageWriter(PartWriter[MessageDraft]):
         """The assistant's message."""
         text, refusal, details = "\n".join(draft.texts), "\n".join(draft.refusals), draft.details.joined()
         thinking = "\n".join(draft.thinking)
-        if self.demanded and not thinking.strip():
+        if self.demands_thinking and not thinking.strip():
             self.notes.applies("thinking.blank", draft.place)
             thinking = BLANK
         members = {
             "refusal": refusal,
             "reasoning_details": details,
-            self.thinking_field or self.demanded: thinking,
+            (draft.member or REPLAYED) if self.thinking_field == AS_SENT else self.thinking_field: thinking,
             "tool_calls": draft.calls,
         }
         content = text if text or not (draft.calls or refusal) else None
@@ -206,8 +215,9 @@ class MessageWriter(PartWriter[MessageDraft]):
         elif details := [*read_details(part.signature, self.service)]:
             for detail in details:
                 into.details.take(detail)
-        elif self.thinking_field and part.text and not part.signature:
+        elif self.replay_thinking and part.text and not part.signature:
             into.thinking.append(part.text)
+            into.member = part.member
         else:
             self.notes.applies("thinking.dropped", into.place)
 

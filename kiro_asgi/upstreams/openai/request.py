@@ -24,7 +24,7 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, RENAMED, REPLAYED, SHORTER
-from kiro_asgi.upstreams.openai.content import MessageWriter, attachments
+from kiro_asgi.upstreams.openai.content import AS_SENT, MessageWriter, attachments
 from kiro_asgi.upstreams.openai.models import longest_answer, refuses_sampling
 from kiro_asgi.upstreams.openai.thinking import AS_SAID, EFFORT, thinking_fields
 
@@ -226,8 +226,8 @@ class ChatRenderOptions:
     max_tokens_field: str = "max_completion_tokens"
     include_usage: bool = True
     replay_thinking: bool = False
-    thinking_field: str = REPLAYED
-    """Member of earlier answers that holds their thinking."""
+    thinking_field: str = AS_SENT
+    """Member of earlier answers that holds their thinking; `AS_SENT` for the one in which the client sent it."""
 
     demands_thinking: bool = False
     """Whether the server wants some in each of them."""
@@ -274,8 +274,9 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
         names=names,
         attachments=attachments(model, notes, custom=options.custom),
         service=options.service,
-        thinking_field=options.thinking_field if options.replay_thinking else "",
-        demanded=options.thinking_field if options.demands_thinking else "",
+        replay_thinking=options.replay_thinking,
+        demands_thinking=options.demands_thinking,
+        thinking_field=options.thinking_field,
         sign_calls=options.custom,
         refusals=not options.custom,
         short_ids=options.short_ids or CALL_IDS in options.without,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Self
 from attrs import evolve, frozen
 
 from kiro_asgi.setting import HEADER_NAME, URL, WORD, Bounds, Choices, setting
+from kiro_asgi.stages.thinking import SCANS
 from kiro_asgi.upstreams.openai.services import SERVICES
 from kiro_asgi.upstreams.openai.thinking import CONTROLS
 from kiro_asgi.upstreams.services import KnownService
@@ -52,10 +53,11 @@ class OpenAISettings(SignedSettings):
     """Names of tags in which models of this service write their thinking, asked for it or not; what stands in them
     becomes thinking."""
 
-    thinking_scan: str = setting("start", Choices(("start", "anywhere", "open")))
-    """Where these tags count: before the text (``start``), ``anywhere``, or ``open``, where answers begin with thinking
-    and have the closing tag alone, because the template of the model wrote the opening one.  Then they are those of the
-    first name, and an answer counts as text where the client has turned thinking off."""
+    thinking_scan: str = setting("auto", Choices(SCANS))
+    """Where these tags count: before the text (``start``); ``auto``, the same, but a closing tag that nothing opened is
+    dropped; ``anywhere``; or ``open``, where answers begin with thinking and have the closing tag alone, because the
+    template of the model wrote the opening one.  Then they are those of the first name, and an answer counts as text
+    where the client has turned thinking off."""
 
     thinking_control: str = setting("auto", Choices(CONTROLS))
     """How the service is told whether to think: by ``reasoning_effort``, where only models that know ``none`` can be
@@ -67,8 +69,9 @@ class OpenAISettings(SignedSettings):
     """How hard the service can be told to think, weakest first; ``none`` among them is how it is told not to.  Empty:
     as the list of models and OpenAI's names for them have it."""
 
-    thinking_field: str = setting("reasoning_content", Choices(("reasoning_content", "reasoning")))
-    """Member of earlier answers in which their thinking is handed back.  Under which name it comes does not matter."""
+    thinking_field: str = setting("auto", Choices(("auto", "reasoning_content", "reasoning")))
+    """Member of earlier answers in which their thinking is handed back; ``auto``: that in which a client of Chat
+    Completions sent it, else ``reasoning_content``.  Under which name it comes does not matter."""
 
     demands_thinking: bool = False
     """The service refuses earlier answers without thinking; those that have none are given a blank.  What it refuses
@@ -111,7 +114,7 @@ class OpenAISettings(SignedSettings):
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Setting and error message for values, by name, that are valid one by one but not together."""
-        if values.get("thinking_scan", "start") != "start" and not values.get("thinking_tags"):
+        if values.get("thinking_scan", "auto") != "auto" and not values.get("thinking_tags"):
             yield "thinking_scan", "there are no tags to look for: set thinking_tags"
         if values.get("token_url") and not values.get("api_key"):
             yield "token_url", "there is no key to exchange: set api_key"

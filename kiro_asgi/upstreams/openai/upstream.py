@@ -39,7 +39,7 @@ from kiro_asgi.upstreams.openai.adapting import (
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.codex import CODEX, CodexQuota
 from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
-from kiro_asgi.upstreams.openai.content import CALL_IDS, wants_short_ids
+from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, document, is_guaranteed
@@ -360,8 +360,8 @@ class OpenAIUpstream(OpenAIServer):
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
     """Which ids of calls the server takes, see `kiro_asgi.upstreams.openai.content.CALL_IDS`."""
 
-    thinking_field: str = REPLAYED
-    """Member of earlier answers in which their thinking is handed back."""
+    thinking_field: str = AS_SENT
+    """Member of earlier answers in which their thinking is handed back; `AS_SENT` for the one that the client sent."""
 
     demands_thinking: bool = False
     """The server wants thinking in each of them."""
@@ -403,7 +403,7 @@ class OpenAIUpstream(OpenAIServer):
             yield Ask.THOUGHTS
         if not self.include_usage:
             yield Ask.COUNTS
-        if self.demands_thinking or self.thinking_field != REPLAYED:
+        if self.demands_thinking or self.thinking_field != AS_SENT:
             yield Ask.THOUGHTS
         if self.thinking_control not in (AS_SAID, EFFORT) or self.efforts:
             yield Ask.EFFORT
@@ -519,7 +519,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
     )
     tags, exchange = settings.thinking_tags, _exchange(settings)
     setup = direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
-    setup = evolve(setup, answer_options=evolve(setup.answer_options, thinking_scan=settings.thinking_scan))
+    scan = settings.thinking_scan if tags else "start"
+    setup = evolve(setup, answer_options=evolve(setup.answer_options, thinking_scan=scan))
     match settings.api:
         case "responses":
             return evolve(setup, upstream=responses)
