@@ -109,6 +109,7 @@ OWN = {
     ("change", "relayed"),
     [
         ({}, True),
+        ({"instructions": None, "input": [{"role": "developer", "content": "Be kind."}, *OWN["input"]]}, True),
         ({"stream": False}, False),
         ({"instructions": None}, False),
         ({"metadata": {"a": "b"}}, False),
@@ -127,7 +128,7 @@ async def test_what_is_relayed(change, relayed, codex, sim):
     sent = chats(sim)[-1].json()
 
     assert exchange.status == 200
-    assert (sent == {**OWN, "model": "gpt-5.2"}) == relayed
+    assert (sent == {**OWN, **change, "model": "gpt-5.2"}) == relayed
 
 
 async def test_models(codex, sim):
