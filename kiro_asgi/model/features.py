@@ -75,7 +75,7 @@ class Ask(Enum):
     """An answer in one piece, from the Responses API."""
 
     UNINSTRUCTED = "uninstructed"
-    """No instructions, from the Responses API, or system messages among the items instead."""
+    """No instructions, from the Responses API, nor developer messages among the items; or system messages there."""
 
     OPTIONS = "options"
     """Fields of the Responses API that the features above do not name, or a prompt that is one text."""

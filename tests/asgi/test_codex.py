@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import Settings, create_app
+from kiro_asgi.asgi.exchange.explain import explain
 from kiro_asgi.asgi.exchange.model_routes import Models
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.simulator.server import Simulator
@@ -109,6 +110,7 @@ OWN = {
     ("change", "relayed"),
     [
         ({}, True),
+        ({"instructions": None, "input": [{"role": "developer", "content": "Be kind."}, *OWN["input"]]}, True),
         ({"stream": False}, False),
         ({"instructions": None}, False),
         ({"metadata": {"a": "b"}}, False),
@@ -127,7 +129,7 @@ async def test_what_is_relayed(change, relayed, codex, sim):
     sent = chats(sim)[-1].json()
 
     assert exchange.status == 200
-    assert (sent == {**OWN, "model": "gpt-5.2"}) == relayed
+    assert (sent == {**OWN, **change, "model": "gpt-5.2"}) == relayed
 
 
 async def test_models(codex, sim):
@@ -273,3 +275,13 @@ def test_settings_that_do_not_go_together(more, setting):
 def test_simulated():
     """No file is read then, wherever it would be."""
     create_app(Settings.from_mapping({"simulate": True, "custom": {"codex": {"credentials_file": "/nowhere"}}}))
+
+
+def test_explained():
+    """The request is shown as that service gets it, with the rules; the file is not read."""
+    settings = Settings.from_mapping({"openai": {"credentials_file": "/nowhere"}})
+    body = {"model": MODEL, "max_tokens": 99, "messages": [{"role": "user", "content": "Hello"}]}
+    told = json.dumps(explain(json.dumps(body).encode(), settings, "openai_chat", None, None))
+
+    assert "service.field" in told
+    assert "service.instructions" in told

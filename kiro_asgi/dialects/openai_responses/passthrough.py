@@ -133,7 +133,8 @@ def _asks_of_some(document: Mapping[str, Any]) -> Iterator[Ask]:
     """What not every service of this API has."""
     if document.get("stream") is not True:
         yield Ask.WHOLE
-    if not document.get("instructions"):
+    items = objects_of(document.get("input"))
+    if not document.get("instructions") and all(item.get("role") != "developer" for item in items):
         yield Ask.UNINSTRUCTED
     others = (value for name, value in document.items() if name not in _USUAL)
     if type(document.get("input")) is str or any(value is not None for value in others):

@@ -108,7 +108,7 @@ CODEX: Final = evolve(
         lambda fields: envelope(*fields[1:]),
     ),
     refusals=REFUSALS,
-    rules=(*RULES, *RESPONSES.rules),
+    rules=RULES,
     check_signature=_check_sign_in,
     encoder=_encoder,
     model_list=model_list,

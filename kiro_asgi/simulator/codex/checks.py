@@ -1,4 +1,4 @@
-"""The rules of the Codex command's service, which come before those of the Responses API."""
+"""The rules of the Codex command's service; behind its own those of the Responses API about items."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from base64 import urlsafe_b64decode
 from time import time
 from typing import Any, Final
 
-from kiro_asgi.simulator.conversation import as_map
+from kiro_asgi.simulator.conversation import as_list, as_map
 from kiro_asgi.simulator.format import FormatRule, Json, Question
 from kiro_asgi.simulator.request import RecordedRequest, bearer
-from kiro_asgi.simulator.responses.checks import items_of
+from kiro_asgi.simulator.responses.checks import CALLED, fields_known, items_of, tools_flat
+from kiro_asgi.simulator.responses.checks import RULES as RESPONSES_RULES
 
 FIELDS: Final = frozenset(
     (
@@ -43,9 +44,10 @@ def _claims(token: str) -> Any:
         return None
 
 
-def fields_sent_by_the_command(document: Json, _: Question) -> str:
+def fields_sent_by_the_command(document: Json, question: Question) -> str:
     """No field is there but those that the command sends: https://github.com/langwatch/langwatch/pull/7507."""
-    unknown = next((name for name in document if name not in FIELDS), None)
+    strange = question.habits.get("unrecognized")
+    unknown = next((name for name in document if name not in FIELDS or name == strange), None)
     return "" if unknown is None else f"Unsupported parameter: {unknown}"
 
 
@@ -60,8 +62,9 @@ def streamed(document: Json, _: Question) -> str:
 
 
 def instructed(document: Json, _: Question) -> str:
-    """There are instructions: https://github.com/diegosouzapw/OmniRoute/pull/746."""
-    return "" if document.get("instructions") else "Instructions are required"
+    """There are instructions, or developer messages; https://github.com/diegosouzapw/OmniRoute/pull/746."""
+    told = document.get("instructions") or any(item.get("role") == "developer" for item in items_of(document))
+    return "" if told else "Instructions are required"
 
 
 def no_system_messages(document: Json, _: Question) -> str:
@@ -81,6 +84,12 @@ def efforts_known(document: Json, _: Question) -> str:
     return "Unsupported value: 'minimal' is not supported with this model." if effort == "minimal" else ""
 
 
+def called_tools_flat(document: Json, question: Question) -> str:
+    """Functions, and tools that take a text, are as the Responses API wants them; the command has other kinds, too."""
+    tools = [tool for tool in map(as_map, as_list(document.get("tools"))) if tool.get("type") in CALLED]
+    return tools_flat({**document, "tools": tools}, question)
+
+
 RULES: Final[tuple[FormatRule, ...]] = (
     fields_sent_by_the_command,
     nothing_stored,
@@ -89,5 +98,7 @@ RULES: Final[tuple[FormatRule, ...]] = (
     no_system_messages,
     items_in_a_list,
     efforts_known,
+    called_tools_flat,
+    *(rule for rule in RESPONSES_RULES if rule not in (fields_known, tools_flat)),
 )
 """In the order in which the service checks them."""

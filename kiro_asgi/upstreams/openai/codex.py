@@ -26,7 +26,7 @@ from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
 from kiro_asgi.upstreams.openai.settings import CODEX_ENDPOINT
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
-CLIENT_VERSION: Final = "0.147.0"
+CLIENT_VERSION: Final = "0.169.0"
 """The version of the Codex command whose models are asked for: the service lists none that needs a newer one."""
 
 _DEFAULTS: Final = ModelCard("")

@@ -216,13 +216,14 @@ class ResponsesUpstream(OpenAIServer):
         return super().builtin if self.signed_in is None else ()
 
     def facts(self, credential: Credential) -> ServiceFacts:
-        """The service that *credential* is for."""
-        return self.signed_in if credential.account and self.signed_in is not None else OPENAI
+        """The service that *credential* is for: by its account, or by the address."""
+        known, address = self.signed_in, credential.endpoint or self.endpoint
+        return known if known is not None and (credential.account or address == known.endpoint) else OPENAI
 
     def authorization(self, credential: Credential) -> Headers:
         """The token or key, and what the service wants to be told beside it."""
         facts = self.facts(credential)
-        account = ((facts.account_header, credential.account.encode("ascii")),) if facts.account_header else ()
+        account = ((facts.account_header, credential.account.encode("ascii")),) if credential.account else ()
         return (*super().authorization(credential), *account, *facts.headers)
 
     def models_request(self, credential: Credential, *, page: str = "") -> UpstreamRequest:
@@ -497,7 +498,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         new_id=new_id,
         **common(configured),
     )
-    if settings.credentials_file:
+    if settings.credentials_file or settings.endpoint == CODEX.endpoint:
         return _signed_in(configured, evolve(responses, signed_in=CODEX))
     upstream = OpenAIUpstream(
         responses=None if settings.api == "chat" else responses,
@@ -530,9 +531,11 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
 
 
 def _signed_in(configured: Configured[OpenAISettings], upstream: ResponsesUpstream) -> Setup:
-    """The same with the sign-in of the Codex command."""
+    """The same with the sign-in of the Codex command; ``explain`` has a key in its place."""
     settings = configured.settings
     setup = direct_setup(configured, upstream, RULES, CODEX.endpoint, thinking_tags=settings.thinking_tags)
+    if not settings.credentials_file:
+        return setup
     access = codex_sign_in(configured.path, settings.credentials_file, settings.endpoint, ENDPOINT)
     return evolve(setup, access=access, quota=CodexQuota(upstream.usage_request))
 
