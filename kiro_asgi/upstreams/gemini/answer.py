@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Delta,
@@ -36,11 +36,12 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, dumps, loads_answer, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 Part = Mapping[str, Any]
@@ -179,7 +180,7 @@ NOTHING: Final = "stream.empty"
 """Code of an empty answer."""
 
 
-STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+STOPS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "STOP": StopReason.END,
         "MAX_TOKENS": StopReason.LENGTH,
@@ -197,12 +198,6 @@ STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
             ),
             StopReason.CONTENT_FILTER,
         ),
-    }
-)
-"""``finishReason`` of an answer that is good as far as it goes."""
-
-BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
-    {
         **dict.fromkeys(
             ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"),
             UpstreamFault,
@@ -210,10 +205,10 @@ BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
         "MISSING_THOUGHT_SIGNATURE": UpstreamRejected,
     }
 )
-"""``finishReason`` of an answer that went wrong.  The service's explanation may quote the answer: not passed on."""
+"""``finishReason`` to its meaning.  The explanation that comes with an error may quote the answer: not passed on."""
 
 
-def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
+def _verdict(reason: str, block_reason: str, *, empty: bool) -> Iterator[Delta]:
     """How an answer ended.
 
     Args:
@@ -222,20 +217,20 @@ def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
         empty: Whether the answer has no content.
 
     Raises:
-        UpstreamError: The answer is broken, or empty.
+        UpstreamError: The answer is broken, or empty without a reason for it.
         UpstreamProtocolError: Code ``stream.cut``: neither reason was given.
     """
-    if reason in STOPS:
-        return Stop(STOPS[reason])
-    if reason in BROKEN:
-        raise BROKEN[reason](f"the model's answer is broken: {reason}", code=reason)
-    if block_reason:
-        return Stop(StopReason.CONTENT_FILTER)
-    if not reason:
+    found = end_of(reason, STOPS) if reason else None
+    if block_reason and (found is None or (found is StopReason.END and empty)):
+        end_of(block_reason)  # a failure is none of the prompt's
+        found = StopReason.CONTENT_FILTER
+    elif not reason:
         raise UpstreamProtocolError("the upstream's answer ends without a reason: it was cut", code="stream.cut")
-    if empty:
-        raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
-    return Stop(StopReason.END)
+    elif found is None:
+        if empty:
+            raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
+        yield unknown(reason)
+    yield Stop(found or StopReason.END)
 
 
 _SOURCES: Final = ("web", "retrievedContext", "maps")
@@ -322,7 +317,9 @@ class JsonObjects:
     What is not UTF-8 is skipped with a notice, as of `JsonEvents`.
     """
 
-    _scanner: ObjectScanner = field(init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict"))
+    _scanner: ObjectScanner = field(
+        init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict", loads=loads_answer)
+    )
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The objects that *items* complete."""
@@ -379,7 +376,7 @@ class ResponseDecoder:
         usage = self._usage.usage
         if usage != _NO_USAGE:
             yield usage
-        yield _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
+        yield from _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
     def _event(self, value: Mapping[str, Any]) -> list[Delta]:
         event = object_of(value.get("response")) or value

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.errors import UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Citation,
@@ -33,13 +33,14 @@ from kiro_asgi.model.events import (
     TokenUsage,
 )
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
-from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, text_of
 
 
 def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
@@ -57,7 +58,7 @@ def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
 
 Object = Mapping[str, Any]
 
-REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "stop": StopReason.END,
         "eos": StopReason.END,
@@ -74,17 +75,11 @@ REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "content_filter": StopReason.CONTENT_FILTER,
         "safety": StopReason.CONTENT_FILTER,
         "recitation": StopReason.CONTENT_FILTER,
+        "error": UpstreamFault,
+        "insufficient_system_resource": UpstreamOverloaded,
     }
 )
-"""``finish_reason``, in lower case, to its meaning: OpenAI's values, and those that other servers pass on."""
-
-FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
-    {"error": UpstreamFault, "insufficient_system_resource": UpstreamOverloaded}
-)
-"""``finish_reason`` of an answer that the service gave up."""
-
-CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
-"""Ends after which the last call may be incomplete."""
+"""``finish_reason`` to its meaning: OpenAI's values, and those that other servers pass on."""
 
 
 @define
@@ -199,6 +194,8 @@ class ChunkDecoder:
             yield from self._delta(delta)
         elif delta is not None:
             yield from self._notice(Notice("chunk.unreadable"))
+        if error := object_of(choice.get("error")):
+            raise stream_fault({"error": error})
         if reason := choice.get("finish_reason"):
             if type(usage := choice.get("usage")) is dict:
                 self._usage = usage
@@ -280,13 +277,15 @@ class ChunkDecoder:
                 yield from self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60]))
 
     def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
-        word = reason.lower() if type(reason) is str else ""
-        if word in FAILURES:
-            raise FAILURES[word](f"the service aborted its answer: {word}", code=word)
-        if word not in REASONS:
-            yield from self._notice(Notice("finish_reason.unknown", clean(str(reason))[:60]))
-        self._stop = _met(choice) if word == "stop" else None
-        self._stop = self._stop or Stop(REASONS.get(word, StopReason.END))
+        found = end_of(reason, REASONS)
+        if found not in CUT and (native := text_of(choice, "native_finish_reason")):
+            # OpenRouter's own word is the nearest of a few; the service's may say that the answer is not whole.
+            within = end_of(native, REASONS)
+            found = within if within in CUT else found
+        if found is None:
+            yield from self._notice(unknown(reason))
+        met = _met(choice) if found is StopReason.END else None
+        self._stop = met or Stop(found or StopReason.END)
 
     def _once(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
         for delta in deltas:
@@ -354,7 +353,7 @@ class WholeCompletion(WholeBody):
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event, and the end."""
         try:
-            value = loads(bytes(self._body))
+            value = loads_answer(bytes(self._body))
         except JsonError as error:
             raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
         if type(value) is not dict or type(value.get("choices")) is not list:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget
 from kiro_asgi.model.events import (
@@ -36,12 +36,13 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
-from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, quote, text_of
+from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
 
@@ -58,10 +59,20 @@ _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
 """JSON around a text that is the one string of a function's arguments."""
 
-_INCOMPLETE: Final[Mapping[str, StopReason]] = MappingProxyType(
+_INCOMPLETE: Final[Mapping[str, Meaning]] = MappingProxyType(
     {"max_output_tokens": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 )
-"""Reason of an incomplete answer to its meaning; any other is a limit, too."""
+"""Reason of an incomplete answer to its meaning."""
+
+_STATUSES: Final[Mapping[str, Meaning]] = MappingProxyType(
+    {
+        "completed": StopReason.END,
+        "incomplete": StopReason.LENGTH,
+        "failed": UpstreamFault,
+        "cancelled": UpstreamFault,
+    }
+)
+"""Status of an answer at its end to its meaning, where it has no other reason."""
 
 _ACCEPTED: Final = (EVENT_STREAM, JSON)
 
@@ -121,6 +132,9 @@ class EventDecoder:
     _end: Object | None = field(init=False, default=None)
     """The event that ended the answer."""
 
+    _stop: StopReason = field(init=False, default=StopReason.END)
+    """Why it ended, by that event."""
+
     _model: str = field(init=False, default="")
     _calls: int = field(init=False, default=0)
     _refused: bool = field(init=False, default=False)
@@ -139,28 +153,26 @@ class EventDecoder:
         if self._end is None:
             raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
         response = object_of(self._end.get("response"))
-        is_complete = self._end.get("type") == ENDS[0]
+        is_complete = self._stop not in CUT
         for item in self._items.values():
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
             yield _read_usage(usage)
-        yield Stop(self._reason(response, is_complete))
+        yield Stop(self._reason() if is_complete else self._stop)
 
-    def _reason(self, response: Object, is_complete: bool) -> StopReason:
-        if not is_complete:
-            why = text_of(object_of(response.get("incomplete_details")), "reason")
-            return _INCOMPLETE.get(why, StopReason.LENGTH)
+    def _reason(self) -> StopReason:
+        """Why an answer ended that is complete."""
         if self._calls:
             return StopReason.TOOL_CALL
-        return StopReason.REFUSAL if self._refused else StopReason.END
+        return StopReason.REFUSAL if self._refused else self._stop
 
     def _read(self, value: Object) -> Iterator[Delta]:
         kind = text_of(value, "type")
         read = _READERS.get(kind)
         if read is not None:
             yield from read(self, value)
-        elif kind in ENDS:
+        elif kind in ENDS or _ends(value):
             yield from self._finish(value)
         elif is_report(value) or kind == "error":
             raise stream_fault(value)
@@ -175,8 +187,8 @@ class EventDecoder:
 
     def _finish(self, value: Object) -> Iterator[Delta]:
         response = object_of(value.get("response"))
-        if value.get("type") == "response.failed":
-            error = object_of(response.get("error"))
+        error = object_of(response.get("error"))
+        if error or value.get("type") == "response.failed":
             raise stream_fault(
                 {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
@@ -184,7 +196,23 @@ class EventDecoder:
         for place, item in enumerate(objects_of(response.get("output"))):
             if not self._item(place).ended:
                 yield from self._done({"output_index": place, "item": item})
+        yield from self._read_reason(value, response)
         self._end = value
+
+    def _read_reason(self, value: Object, response: Object) -> Iterator[Delta]:
+        """Why the answer ended: by its status, or else the kind of the event, and what it says of an incomplete one."""
+        found = None
+        if status := response.get("status"):
+            found = end_of(status, _STATUSES)
+            if found is None:
+                yield from self._notice(unknown(status))
+        self._stop = found or end_of(_word(value), _STATUSES) or StopReason.END
+        if why := object_of(response.get("incomplete_details")).get("reason"):
+            cut = end_of(why, _INCOMPLETE)
+            if cut is None:
+                yield from self._notice(unknown(why))
+            if cut in CUT or self._stop not in CUT:
+                self._stop = cut if cut in CUT else StopReason.LENGTH
 
     def _item(self, place: Any) -> _Item:
         key = place if type(place) is int else 0
@@ -380,6 +408,17 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
 )
 """Kind of event to its reader."""
 
+
+def _word(value: Object) -> str:
+    """The status in the kind of an event about the whole answer."""
+    return text_of(value, "type").removeprefix("response.")
+
+
+def _ends(value: Object) -> bool:
+    """Whether an event of an unknown kind is the end of the answer: it holds all of it, and its kind is a status."""
+    return type(value.get("response")) is dict and meaning_of(_word(value), _STATUSES) is not None
+
+
 _SILENT: Final = frozenset(
     {
         "keepalive",
@@ -419,7 +458,7 @@ class WholeResponse(WholeBody):
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event."""
         try:
-            value = loads(bytes(self._body))
+            value = loads_answer(bytes(self._body))
         except JsonError as error:
             raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
         status = value.get("status") if type(value) is dict else None
@@ -428,4 +467,4 @@ class WholeResponse(WholeBody):
                 raise stream_fault(value)
             raise UpstreamProtocolError("the upstream's answer is not a response", code="answer.unreadable")
         kind = f"response.{status}"
-        yield JsonEvent(kind, {"type": kind if kind in ENDS else ENDS[0], "response": value})
+        yield JsonEvent(kind, {"type": kind if kind in ENDS or kind in _SILENT else ENDS[0], "response": value})
