@@ -40,6 +40,7 @@ from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent
+from kiro_asgi.upstreams.media import embedded
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, text_of
 
@@ -177,11 +178,18 @@ class ConverseEvents:
             yield from self._input(block, text_of(object_of(call), "input"))
         if (reasoning := delta.get("reasoningContent")) is not None:
             yield from self._reasoning(block, object_of(reasoning))
+        if (image := delta.get("image")) is not None:
+            yield from self._image(object_of(image))
         if type(citation := delta.get("citation")) is dict:
             self._keep(block, ITEM + size_of_value(citation))
             block.citations.append(citation)
         if unknown := [name for name in delta if name not in _DELTAS]:
             yield from self._notice("delta.unknown", unknown[0])
+
+    def _image(self, image: Mapping[str, Any]) -> Iterable[Delta]:
+        media_type = f"image/{text_of(image, 'format') or 'png'}"
+        shown = embedded(media_type, text_of(object_of(image.get("source")), "bytes"))
+        return (TextDelta(shown),) if shown else self._notice("content.unreadable", "image")
 
     def _input(self, block: _Block, text: str) -> Iterable[Delta]:
         if not block.call_id:
@@ -238,7 +246,7 @@ class ConverseEvents:
         return ()
 
 
-_DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation"})
+_DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation", "image"})
 
 _EVENTS: Final[Mapping[str, Callable[[ConverseEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
     {

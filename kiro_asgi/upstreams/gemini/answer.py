@@ -41,13 +41,11 @@ from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.media import embedded, linked
 from kiro_asgi.wire.json import count_of, dumps, loads_answer, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 Part = Mapping[str, Any]
-
-_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+=*")
 
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The ids that every client API takes."""
@@ -55,7 +53,7 @@ _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
 _TICKS: Final = re.compile("`+")
 
-_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
+_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata", "videoMetadata"})
 """Members that do not show the kind of a part."""
 
 
@@ -95,7 +93,8 @@ class PartReader:
         yield from self._written(text_of(part, "text"), part)
         unknown = next((name for name, value in part.items() if name not in _NEUTRAL and value is not None), "")
         if unknown:
-            yield Notice("event.unknown", clean(unknown))
+            self.produced = True  # the service would give the same once more
+            yield Notice("content.unknown", clean(unknown))
 
     def _written(self, text: str, part: Part) -> Iterator[Delta]:
         """*text* as thinking or text, whichever *part* is, and its signature."""
@@ -135,11 +134,20 @@ class PartReader:
         markdown = ""
         if part.get("thought") is True:
             yield Notice("event.unknown", "inlineData of a thought")
-        elif not _MEDIA_TYPE.fullmatch(media_type) or not _BASE64.fullmatch(content):
+        elif not (markdown := embedded(media_type, content)):
             yield Notice("event.malformed", "inlineData")
-        else:
-            name = "![image]" if media_type.startswith("image/") else "[file]"
-            markdown = f"{name}(data:{media_type};base64,{content})"
+        yield from self._written(markdown, part)
+
+    def _file(self, part: Part) -> Iterator[Delta]:
+        """A file that the service keeps, as a link."""
+        data = object_of(part["fileData"])
+        markdown = linked(text_of(data, "fileUri"), text_of(data, "mimeType"))
+        if part.get("thought") is True:
+            markdown = ""
+            yield Notice("event.unknown", "fileData of a thought")
+        elif not markdown:
+            self.produced = True
+            yield Notice("event.malformed", "fileData")
         yield from self._written(markdown, part)
 
     def _code(self, part: Part) -> Iterator[Delta]:
@@ -169,6 +177,7 @@ _READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[De
     {
         "functionCall": PartReader._call,
         "inlineData": PartReader._media,
+        "fileData": PartReader._file,
         "executableCode": PartReader._code,
         "codeExecutionResult": PartReader._run,
     }

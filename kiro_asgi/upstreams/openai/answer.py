@@ -37,6 +37,7 @@ from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
+from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
@@ -105,6 +106,9 @@ class ChunkDecoder:
     _length: int = field(init=False, default=0)
     """Characters of text so far."""
 
+    _pages: Any = field(init=False, default=None)
+    """Pages that the answer rests on, as every chunk of Perplexity's repeats them."""
+
     _refused: bool = field(init=False, default=False)
     _answered: bool = field(init=False, default=False)
     """Whether there was a choice."""
@@ -137,6 +141,7 @@ class ChunkDecoder:
         yield from self._reasoning.release()
         cut = self._stop is not None and self._stop.reason in CUT
         yield from self._calls.release() if cut else self._calls.close()
+        yield from self._cited_pages()
         if self._usage is not None:
             yield _read_usage(self._usage)
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)
@@ -165,6 +170,7 @@ class ChunkDecoder:
         value = event.value
         if "error" in value or "choices" not in value or event.name == "error":
             self._refuse(event)
+        self._pages = value.get("search_results") or value.get("citations") or self._pages
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
             yield ModelName(model)
@@ -207,21 +213,50 @@ class ChunkDecoder:
                 if name not in _THINKING:
                     yield from self._reasoning.release()
                 yield from read(self, value, delta)
+        for name in delta.keys() - _KNOWN:
+            if delta[name]:
+                yield from self._notice(Notice("content.unknown", clean(name)[:60]))
+
+    def _cited_pages(self) -> Iterator[Delta]:
+        pages = self._pages if type(self._pages) is list else ()
+        for page in pages:
+            fields = {"url": page} if type(page) is str else object_of(page)
+            if url := text_of(fields, "url"):
+                yield Citation(self._length, 0, text_of(fields, "title"), url, text_of(fields, "snippet"))
+
+    def _images(self, value: Any, delta: Object) -> Iterator[Delta]:
+        for each in value if type(value) is list else (value,):
+            yield from self._image(each)
+
+    def _image(self, value: Any) -> Iterator[Delta]:
+        if shown := image(value):
+            yield from self._emit_text(shown)
+        else:
+            yield from self._notice(Notice("content.unreadable", "image"))
+
+    def _audio(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Its words: no client API takes the sound of a stream."""
+        if text := text_of(object_of(value), "transcript"):
+            yield from self._emit_text(text)
+        if object_of(value).get("data"):
+            yield from self._notice(Notice("content.unknown", "audio"))
 
     def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
-        if type(value) is str:
-            yield ThinkingDelta(value)
+        if text := _thought(value):
+            yield ThinkingDelta(text)
+        elif type(value) is str:
+            return
         else:
             yield from self._notice(Notice("thinking.unreadable"))
 
     def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """The deltas of ``reasoning``: some servers send the same text under both names."""
-        if not delta.get("reasoning_content"):
+        """The deltas of thinking under another name: some servers send the same text under several."""
+        if not delta.get("reasoning_content") and not (delta.get("reasoning") and delta["reasoning"] is not value):
             yield from self._thinking(value, delta)
 
     def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
         """OpenRouter's form of thinking, which as a rule repeats the text of ``reasoning``."""
-        has_text = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        has_text = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_text"))
         for detail in objects_of(value):
             self._reasoning.take(detail)
             text = text_of(detail, "text") or text_of(detail, "summary")
@@ -244,13 +279,14 @@ class ChunkDecoder:
     def _part(self, part: Any) -> Iterator[Delta]:
         """Content as a list of parts, of which thinking may be one."""
         kind = part.get("type") if type(part) is dict else None
-        if kind == "text" and type(part.get("text")) is str:
+        if kind in ("text", "output_text") and type(part.get("text")) is str:
             yield from self._emit_text(part["text"])
-        elif kind == "thinking" and type(part.get("thinking")) is list:
-            texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
-            yield ThinkingDelta("".join(text for text in texts if type(text) is str))
+        elif kind in ("thinking", "reasoning", "reasoning_text") and (text := _thought(part)):
+            yield ThinkingDelta(text)
+        elif kind in ("image", "image_url", "output_image"):
+            yield from self._image(part)
         else:
-            yield from self._notice(Notice("content.unreadable"))
+            yield from self._notice(Notice("content.unreadable", clean(str(kind or ""))[:60]))
 
     def _refusal(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
@@ -307,21 +343,46 @@ def _met(choice: Object) -> Stop | None:
     return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
 
 
-_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+def _thought(value: Any) -> str:
+    """The text of thinking, wherever an object or a list of parts has it; empty where it is not found.
+
+    The depth is bounded by that of JSON.
+    """
+    if type(value) is str:
+        return value
+    if type(value) is list:
+        return "".join(map(_thought, value))
+    fields = object_of(value)
+    return next((text for name in _THOUGHTS if name in fields and (text := _thought(fields[name]))), "")
+
+
+_THOUGHTS: Final = ("text", "thinking", "reasoning", "reasoning_text", "summary", "content")
+"""Members of an object that is thinking, which may hold its text."""
+
+_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_text", "reasoning_details"})
 
 _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
     {
         "reasoning_content": ChunkDecoder._thinking,
         "reasoning": ChunkDecoder._other_thinking,
+        "reasoning_text": ChunkDecoder._other_thinking,
         "reasoning_details": ChunkDecoder._details,
         "content": ChunkDecoder._content,
+        "images": ChunkDecoder._images,
+        "audio": ChunkDecoder._audio,
         "refusal": ChunkDecoder._refusal,
         "tool_calls": ChunkDecoder._tool_calls,
         "function_call": ChunkDecoder._function_call,
         "annotations": ChunkDecoder._annotations,
     }
 )
-"""Member of a delta to its reader, in the order of the deltas; other members are ignored."""
+"""Member of a delta to its reader, in the order of the deltas."""
+
+_KNOWN: Final = _READERS.keys() | {
+    *("role", "name", "id", "type", "index", "tool_call_id", "extra_content", "reasoning_opaque", "parsed"),
+    *("provider_specific_fields", "thinking_blocks", "logprobs", "token_ids", "obfuscation", "padding"),
+}
+"""Members that are read, or hold nothing to show; any other gets a notice."""
 
 
 ERRORS: Final = frozenset({b"error"})

@@ -40,6 +40,7 @@ from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
+from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
 from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, quote, text_of
@@ -50,6 +51,9 @@ ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
 
 _TEXT: Final = "response.output_text.delta"
+
+_TEXTS: Final = ("output_text", "refusal", "text")
+"""Kinds of parts that are text, which may be empty."""
 
 _CUSTOM_CALL: Final = "custom_tool_call"
 _CALLS: Final = ("function_call", _CUSTOM_CALL)
@@ -355,6 +359,8 @@ class EventDecoder:
                 return
             case "reasoning":
                 yield from self._reasoning(item, fields)
+            case "image_generation_call" if shown := image(fields):
+                yield TextDelta(shown)
             case _:
                 yield from self._notice(Notice("item.unknown", clean(item.kind)[:60]))
         item.ended = True
@@ -365,6 +371,12 @@ class EventDecoder:
             if place < item.part:
                 continue
             about = {**value, "content_index": place}
+            if not (part.get("text") or part.get("refusal")) and (kind := text_of(part, "type")) not in _TEXTS:
+                if shown := image(part):
+                    yield from self._emit_text(about, shown)
+                else:
+                    yield from self._notice(Notice("content.unknown", clean(kind)[:60]))
+                continue
             is_new = place != item.part or not item.emitted
             yield from self._text_done({**about, "text": part.get("text")})
             yield from self._refusal_done({**about, "refusal": part.get("refusal")})
@@ -429,6 +441,10 @@ _SILENT: Final = frozenset(
         "response.reasoning_summary_part.done",
         "response.reasoning_summary_text.done",
         "response.reasoning_text.done",
+        "response.image_generation_call.in_progress",
+        "response.image_generation_call.generating",
+        "response.image_generation_call.partial_image",
+        "response.image_generation_call.completed",
     }
 )
 """Kinds of events that only repeat others."""

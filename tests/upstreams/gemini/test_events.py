@@ -148,7 +148,18 @@ CALL = ToolCallFragment("call_1", "f", '{"a":1}', stop=True)
             [TextDelta("\n```\nOUTCOME_FAILED\nno\n```\n")],
             id="failed-run",
         ),
-        pytest.param({"fileData": {"fileUri": "u"}}, [Notice("event.unknown", "fileData")], id="unknown"),
+        pytest.param({"fileData": {"fileUri": "u"}}, [Notice("event.malformed", "fileData")], id="no-address"),
+        pytest.param(
+            {"fileData": {"fileUri": "https://f/(1)", "mimeType": "image/png"}},
+            [TextDelta("![image](https://f/%281%29)")],
+            id="file",
+        ),
+        pytest.param(
+            {"inlineData": {"mimeType": "audio/L16;codec=pcm;rate=24000", "data": "QQ=="}},
+            [TextDelta("[file](data:audio/L16;codec=pcm;rate=24000;base64,QQ==)")],
+            id="parameters",
+        ),
+        pytest.param({"newPart": {}}, [Notice("content.unknown", "newPart")], id="unknown"),
     ],
 )
 def test_a_part(part: dict[str, Any], expected: list[Any]) -> None:
