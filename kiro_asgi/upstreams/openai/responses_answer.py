@@ -1,6 +1,7 @@
 """Reading an answer of the Responses API: from its media type and bytes to events, and from events to deltas.
 
-Every event names its kind in ``type``, and the item that it is about by its place in the output.  An item's last
+Every event names its kind in ``type``, and the item that it is about by its id and its place in the output.  The id
+decides: servers leave places out, or count them otherwise; the place does where the id is new.  An item's last
 event holds all of it: content that no delta brought is emitted then.  An answer is complete when one of the three last
 events has come (`ENDS`); without one it was cut.
 
@@ -18,7 +19,7 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
-from kiro_asgi.model.budget import ITEM, AnswerBudget
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     Citation,
     Delta,
@@ -43,7 +44,7 @@ from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocum
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
-from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, quote, text_of
+from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
 
@@ -51,6 +52,8 @@ ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
 
 _TEXT: Final = "response.output_text.delta"
+_ADDED: Final = "response.output_item.added"
+_DONE: Final = "response.output_item.done"
 
 _TEXTS: Final = ("output_text", "refusal", "text")
 """Kinds of parts that are text, which may be empty."""
@@ -95,6 +98,9 @@ def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[
 class _Item:
     """State of one item of the output."""
 
+    item_id: str
+    """The service's, or one of ours."""
+
     kind: str = ""
     call_id: str = ""
     name: str = ""
@@ -129,8 +135,11 @@ class EventDecoder:
     service: str = ""
     """Name of the upstream, to which alone its reasoning is handed back."""
 
-    _items: dict[int, _Item] = field(init=False, factory=dict)
-    """By their places in the output."""
+    _items: list[_Item] = field(init=False, factory=list)
+    """In the order in which they came."""
+
+    _ids: dict[str, _Item] = field(init=False, factory=dict)
+    _places: dict[int, _Item] = field(init=False, factory=dict)
 
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
     _end: Object | None = field(init=False, default=None)
@@ -158,7 +167,7 @@ class EventDecoder:
             raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
         response = object_of(self._end.get("response"))
         is_complete = self._stop not in CUT
-        for item in self._items.values():
+        for item in self._items:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
@@ -197,9 +206,9 @@ class EventDecoder:
                 {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
         yield from self._created(value)
-        for place, item in enumerate(objects_of(response.get("output"))):
-            if not self._item(place).ended:
-                yield from self._done({"output_index": place, "item": item})
+        for item, fields in self._paired(objects_of(response.get("output"))):
+            if not item.ended:
+                yield from self._done({"item_id": item.item_id, "item": fields})
         yield from self._read_reason(value, response)
         self._end = value
 
@@ -218,16 +227,52 @@ class EventDecoder:
             if cut in CUT or self._stop not in CUT:
                 self._stop = cut if cut in CUT else StopReason.LENGTH
 
-    def _item(self, place: Any) -> _Item:
-        key = place if type(place) is int else 0
-        found = self._items.get(key)
+    def _paired(self, output: Iterable[Object]) -> Iterator[tuple[_Item, Object]]:
+        """The items of the whole answer with what is known of each: by id, or else the next of its kind."""
+        known = {text_of(fields, "id") for fields in output} & self._ids.keys()
+        rest: dict[str, list[_Item]] = {}
+        for item in reversed(self._items):
+            if item.item_id not in known:
+                rest.setdefault(item.kind, []).append(item)
+        for fields in output:
+            item_id = text_of(fields, "id")
+            alike = None if known and item_id else rest.get(text_of(fields, "type"))
+            yield self._ids.get(item_id) or (alike.pop() if alike else self._new(fields)), fields
+
+    def _item(self, value: Object) -> _Item:
+        """The item that an event is about."""
+        item_id = text_of(value, "item_id") or text_of(object_of(value.get("item")), "id")
+        place, kind = value.get("output_index"), text_of(value, "type")
+        found = self._ids.get(item_id)
         if found is None:
-            self._budget.take(ITEM)
-            found = self._items[key] = _Item()
+            found = self._placed(place)
+            is_another = kind == _ADDED or (kind == _DONE and found is not None and found.ended)
+            if is_another and (item_id or type(place) is not int):
+                found = None
+        if found is None:
+            found = self._new({"id": item_id})
+        elif kind == _DONE and item_id and item_id not in self._ids:  # until then, its id may change with each event
+            self._budget.take(ITEM + size_of_value(item_id))
+            self._ids[item_id] = found
+        if type(place) is int:
+            self._places[place] = found
         return found
 
+    def _placed(self, place: Any) -> _Item | None:
+        """The item at *place*; where there is none, the latest."""
+        if type(place) is int:
+            return self._places.get(place)
+        return self._items[-1] if self._items else None
+
+    def _new(self, fields: Object) -> _Item:
+        item = _Item(text_of(fields, "id") or f"item {len(self._items)}")
+        self._budget.take(ITEM + size_of_value(item.item_id))
+        self._items.append(item)
+        self._ids[item.item_id] = item
+        return item
+
     def _added(self, value: Object) -> Iterator[Delta]:
-        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
+        item, fields = self._item(value), object_of(value.get("item"))
         yield from self._begin(item, fields)
 
     def _begin(self, item: _Item, fields: Object) -> Iterator[Delta]:
@@ -261,7 +306,7 @@ class EventDecoder:
 
     def _part(self, value: Object) -> _Item:
         """The message that *value* is about, at the part that it is about."""
-        item, part = self._item(value.get("output_index")), count_of(value, "content_index") or 0
+        item, part = self._item(value), count_of(value, "content_index") or 0
         item.kind = item.kind or "message"
         if part != item.part:
             item.part, item.emitted = part, 0
@@ -291,13 +336,13 @@ class EventDecoder:
             yield from self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60]))
 
     def _arguments_delta(self, value: Object) -> Iterator[Delta]:
-        item, piece = self._item(value.get("output_index")), text_of(value, "delta")
+        item, piece = self._item(value), text_of(value, "delta")
         if piece and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, piece)
 
     def _arguments_done(self, value: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
-        rest = text_of(value, "arguments")[item.emitted :]
+        item = self._item(value)
+        rest = _written(value.get("arguments"))[item.emitted :]
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
@@ -305,12 +350,12 @@ class EventDecoder:
         yield from self._input(value, text_of(value, "delta"))
 
     def _input_done(self, value: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         yield from self._input(value, text_of(value, "input")[item.emitted :])
 
     def _input(self, value: Object, text: str) -> Iterator[Delta]:
         """Text for a tool, as the one string of a function's arguments."""
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         if text and item.kind == _CUSTOM_CALL and not item.ended:
             emitted = item.emitted + len(text)
             yield self._fragment(item, ("" if item.emitted else _OPENING) + quote(text)[1:-1])
@@ -326,19 +371,20 @@ class EventDecoder:
 
     def _summary_part(self, value: Object) -> Iterator[Delta]:
         """A part of a summary is a paragraph."""
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         if item.thought:
             yield ThinkingDelta("\n\n")
 
     def _thinking(self, value: Object) -> Iterator[Delta]:
-        item, kind, piece = self._item(value.get("output_index")), text_of(value, "type"), text_of(value, "delta")
+        item, kind, piece = self._item(value), text_of(value, "type"), text_of(value, "delta")
+        item.kind = item.kind or "reasoning"
         if piece and item.thought in ("", kind):
             item.thought = kind
             yield ThinkingDelta(piece)
 
     def _done(self, value: Object) -> Iterator[Delta]:
         """An item is complete: emit the rest of it."""
-        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
+        item, fields = self._item(value), object_of(value.get("item"))
         if item.ended:
             return
         yield from self._begin(item, fields)
@@ -366,7 +412,7 @@ class EventDecoder:
         item.ended = True
 
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         for place, part in enumerate(objects_of(fields.get("content"))):
             if place < item.part:
                 continue
@@ -399,6 +445,11 @@ class EventDecoder:
             yield notice
 
 
+def _written(arguments: Any) -> str:
+    """JSON text; some servers give the object itself."""
+    return dumps(arguments).decode() if type(arguments) is dict else arguments if type(arguments) is str else ""
+
+
 _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]] = MappingProxyType(
     {
         _TEXT: EventDecoder._text_delta,
@@ -408,8 +459,8 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
         "response.reasoning_summary_part.added": EventDecoder._summary_part,
         "response.custom_tool_call_input.delta": EventDecoder._input_delta,
         "response.custom_tool_call_input.done": EventDecoder._input_done,
-        "response.output_item.added": EventDecoder._added,
-        "response.output_item.done": EventDecoder._done,
+        _ADDED: EventDecoder._added,
+        _DONE: EventDecoder._done,
         "response.output_text.done": EventDecoder._text_done,
         "response.output_text.annotation.added": EventDecoder._annotation,
         "response.function_call_arguments.done": EventDecoder._arguments_done,
