@@ -404,4 +404,4 @@ def test_the_signature_of_a_call() -> None:
     entry = {**piece(0, "c1", "f", "{}"), "extra_content": {"google": {"thought_signature": "c2ln"}}}
     found = run(decoder(), [sse(calling(entry), chunk(finish="tool_calls")) + DONE])
 
-    assert found[:2] == [SignatureDelta("gemini.call:c2ln"), ToolCallFragment("c1", "f", "{}")]
+    assert found[:2] == [SignatureDelta("gemini.call:c2ln"), ToolCallFragment("c1", "f", "{}", stop=True)]
