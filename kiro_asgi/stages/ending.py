@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     Appendix,
     ContextUsage,
@@ -22,6 +22,7 @@ from kiro_asgi.model.events import (
     RedactedThinking,
     RefusalDelta,
     ServerCall,
+    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
@@ -83,6 +84,7 @@ _FINAL: Final = frozenset(
         StopReason.CONTEXT_FULL,
     }
 )
+_DONE: Final = frozenset({StopReason.END, StopReason.TOOL_CALL})
 _ANY: Final = frozenset({None, *StopReason})
 _NONE: Final = frozenset({None})
 _ANYTHING: Final[frozenset[type]] = frozenset()
@@ -94,6 +96,20 @@ _WHOLE: Final = frozenset({ToolCallEnd, ServerCall})
 
 _LABELS: Final = frozenset({ConversationId, ModelName, Notice})
 """Kinds of delta that may come without an answer."""
+
+_CONTENT: Final = frozenset(
+    {TextDelta, RefusalDelta, ToolCallEnd, ToolCallCut, ToolCallMalformed, ServerCall, ServerResult, Appendix}
+)
+"""Kinds of delta that show something."""
+
+_LOST: Final = frozenset(
+    {
+        *("content.unknown", "content.unreadable", "block.unknown", "item.unknown", "delta.unknown", "event.unknown"),
+        *("event.undecodable", "event.malformed", "line.undecodable", "chunk.unreadable", "choice.unreadable"),
+        *("delta.undecodable", "refusal.unreadable", "tool_call.unreadable", "tool_call.unnamed"),
+    }
+)
+"""Codes of notices of something that may have been content."""
 
 _TABLE: Final = (
     _Row(_FINAL, _ANYTHING, None),
@@ -137,6 +153,8 @@ class EndOfStream:
 
     Raises:
         UpstreamProtocolError: The stream held no answer at all (from `flush`, before anything else comes of it).
+        UpstreamError: Code ``answer.unreadable``, from `flush`: all that it held was passed over, and it says of itself
+            that it is complete.  Asked again, the service would send the same.
     """
 
     _language: str = ""
@@ -147,6 +165,8 @@ class EndOfStream:
     """Kinds of deltas that came, without `Stop`, malformed calls, and empty text."""
 
     _malformed: list[MalformedCall] = field(init=False, factory=list)
+    _lost: Notice | None = field(init=False, default=None)
+    """The first of what was passed over."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but `Stop`."""
@@ -156,6 +176,10 @@ class EndOfStream:
                 yield item
             elif type(item) is Stop:
                 self._stop = item
+            elif type(item) is Notice:
+                if self._lost is None and item.code in _LOST:
+                    self._lost = item
+                yield item
             elif type(item) is ToolCallMalformed:
                 self._malformed.append(item.info)
                 yield item
@@ -172,6 +196,11 @@ class EndOfStream:
             yield from _notices(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
+        if self._lost is not None and seen.isdisjoint(_CONTENT) and (self._stop is None or self._stop.reason in _DONE):
+            what = ": ".join(filter(None, (self._lost.code, self._lost.detail)))
+            raise UpstreamError(
+                f"the service's answer holds nothing that can be shown ({what})", code="answer.unreadable"
+            )
         if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):
             yield Notice(NO_TERMINAL_SIGNAL)
         yield self._verdict()

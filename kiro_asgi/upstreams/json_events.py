@@ -13,7 +13,7 @@ from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import JsonError, loads_answer
 from kiro_asgi.wire.sse import SseDecoder
 
 DONE: Final = "[DONE]"
@@ -60,7 +60,7 @@ class JsonEvents:
                 yield JsonEvent(event.event, {}, done=True)
                 continue
             try:
-                value = None if event.damaged else loads(event.data)
+                value = None if event.damaged else loads_answer(event.data)
             except JsonError:
                 value = None
             if type(value) is dict:
@@ -128,7 +128,7 @@ class JsonLines:
 
     def _read(self, line: bytearray) -> Mapping[str, Any] | Notice:
         try:
-            value = loads(bytes(line))
+            value = loads_answer(bytes(line))
         except JsonError:
             value = None
         return value if type(value) is dict else Notice("line.undecodable")

@@ -39,6 +39,7 @@ def loads(
     max_depth: int = JSON_DEPTH,
     max_bytes: int | None = None,
     max_values: int = JSON_VALUES,
+    decoder: json.JSONDecoder | None = None,
 ) -> Any:
     """The value of one JSON document.
 
@@ -50,6 +51,7 @@ def loads(
         max_depth: Most arrays and objects open at once.
         max_bytes: Largest size of the document as UTF-8; ``None`` is no limit.
         max_values: Most elements of arrays and members of objects, all together.
+        decoder: Another decoder of values than the strict one.
 
     Raises:
         JsonError: Invalid, not UTF-8, too deep, too large, or of too many values; also ``NaN``, infinities, and numbers
@@ -69,7 +71,7 @@ def loads(
     if "\\" in text and _may_have_surrogates(text):
         text = _ESCAPE.sub(_replace_lone, text)
     try:
-        value, end = _DECODER.raw_decode(text)
+        value, end = (decoder or _DECODER).raw_decode(text)
     except RecursionError:
         raise _too_deep(max_depth) from None
     except ValueError as exc:
@@ -77,6 +79,15 @@ def loads(
     if end != len(text):
         raise JsonError(f"invalid JSON: extra data at character {end}", code="json.invalid")
     return value
+
+
+def loads_answer(data: bytes | str) -> Any:
+    """As `loads`; but what is no number is ``None``: many servers write ``NaN`` and ``Infinity`` beside the content.
+
+    Raises:
+        JsonError: As of `loads`, for anything else.
+    """
+    return loads(data, decoder=_LENIENT)
 
 
 def deep_place(data: bytes, max_depth: int) -> str:
@@ -255,6 +266,12 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
+def _finite_or_none(digits: str) -> float | None:
+    number = float(digits)
+    return number if isfinite(number) else None
+
+
+_LENIENT: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite_or_none)
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")

@@ -8,7 +8,7 @@ cut.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from attrs import define, field
@@ -56,6 +56,8 @@ class ObjectScanner:
     prefixes: tuple[bytes, ...] = field(default=PREFIXES, kw_only=True)
     max_object: int = field(default=EVENT_BYTES, kw_only=True)
     damaged: str = field(default="replace", kw_only=True)
+    loads: Callable[[str], Any] = field(default=json.loads, kw_only=True)
+    """Decodes one object."""
 
     skipped: int = field(init=False, default=0)
     """Objects that did not parse."""
@@ -137,7 +139,7 @@ class ObjectScanner:
         data = self._buffer[self._start : self._at]
         self._start = self._at
         try:
-            value: dict[str, Any] = json.loads(data.decode("utf-8", self.damaged))
+            value: dict[str, Any] = self.loads(data.decode("utf-8", self.damaged))
         except (json.JsonError, UnicodeDecodeError):
             self.skipped += 1
             return None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -127,7 +127,12 @@ def test_no_answer_at_all_is_an_error(deltas: list[Delta]) -> None:
 
 @given(answers())
 def test_there_is_always_exactly_one_verdict(deltas: list[Delta]) -> None:
-    """Whatever came, the last delta is the only `Stop`."""
-    out = run_apart(EndOfStream(), deltas)
+    """Whatever came, the last delta is the only `Stop`; unless nothing came but what was passed over."""
+    try:
+        out = run_apart(EndOfStream(), deltas)
+    except UpstreamError as error:
+        assert error.code == "answer.unreadable"
+        assert Notice in map(type, deltas) and TextDelta("a") not in deltas
+        return
 
     assert [type(delta) is Stop for delta in out] == [False] * (len(out) - 1) + [True]

@@ -37,6 +37,15 @@ def test_it_does_not_matter_where_the_stream_is_cut(cuts: list[int]) -> None:
     assert run_apart(JsonEvents(), chunks) == EVENTS
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_what_is_no_number_costs_nothing_beside_it(number: str) -> None:
+    """Servers in Python write it into log probabilities; the text of the same event was lost."""
+    data = b'data: {"text":"Hello","logprobs":%b}\n\n' % number.encode()
+
+    assert run_apart(JsonEvents(), [data]) == [JsonEvent("message", {"text": "Hello", "logprobs": None})]
+    assert run_apart(JsonLines(), [data[6:]]) == [{"text": "Hello", "logprobs": None}]
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n", b""])
 @pytest.mark.parametrize(
     ("last", "events"),

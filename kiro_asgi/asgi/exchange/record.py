@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import Usage
+from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.model.notes import Note
 from kiro_asgi.observers.base import Outcome
 
@@ -25,6 +27,9 @@ class CallRecord:
     """The upstream that was asked last, where one was to be asked."""
 
     notes: tuple[Note, ...] = field(init=False, default=())
+    end: Callable[[], MessageEnd | None] = field(init=False, default=lambda: None)
+    """How the latest answer ended; ``None`` until it has."""
+
     """Adaptations of the request for the upstream of the last attempt."""
 
     outcome: Outcome | None = field(init=False, default=None)

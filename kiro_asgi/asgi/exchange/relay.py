@@ -255,7 +255,7 @@ class Replies:
 
         def headers() -> Headers:
             usual = (content_type, *call.headers)
-            return (*usual, rules_header(call.notes)) if shows_rules else usual
+            return (*usual, rules_header(call.notes, call.end())) if shows_rules else usual
 
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type
         channel = send if exchange.streamed else call.in_time(send)

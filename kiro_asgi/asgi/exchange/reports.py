@@ -54,9 +54,13 @@ def log_body(exchange: Exchange) -> None:
     _log.debug("request body: %s", redacted(body), extra={"request_id": exchange.request.request_id})
 
 
-def rules_header(notes: Iterable[Note]) -> tuple[bytes, bytes]:
-    """The rules as a list of RFC 9651: ``turns.merged;n=2;at="messages[3]", system.exchange``."""
-    return RULES_HEADER, _list(notes).encode("ascii")
+def rules_header(notes: Iterable[Note], end: MessageEnd | None = None) -> tuple[bytes, bytes]:
+    """The rules as a list of RFC 9651: ``turns.merged;n=2;at="messages[3]", system.exchange``.
+
+    Where the answer has ended before its head is sent, the list has the codes of `notices_in`, too.
+    """
+    codes = () if end is None else notices_in(end).items()
+    return RULES_HEADER, _list((*notes, *(Note(code, times) for code, times in codes))).encode("ascii")
 
 
 def _list(notes: Iterable[Note]) -> str:
@@ -66,7 +70,7 @@ def _list(notes: Iterable[Note]) -> str:
 def _item(note: Note) -> str:
     times = f";n={note.times}" if note.times > 1 else ""
     place = f';at="{_FOREIGN.sub("_", note.place)[:100]}"' if note.place else ""
-    return _FOREIGN.sub("_", note.rule) + times + place
+    return ":".join(_FOREIGN.sub("_", part) for part in note.rule.split(":", 1)) + times + place
 
 
 _DIAGNOSTIC: Final = (b"x-amzn-errortype", b"x-amzn-requestid", b"content-type")
@@ -105,7 +109,10 @@ def _header_text(value: bytes) -> str:
 
 
 UNKNOWN: Final = "event.unknown"
-"""Code of notices whose detail is a name of the service's own: without it, nobody could look for what it means."""
+"""Code of notices about events of an unknown kind."""
+
+_NAMING: Final = frozenset({UNKNOWN, "stop.unknown", "content.unknown", "block.unknown", "item.unknown"})
+"""Codes of notices whose detail is a name of the service's own: without it, nobody could look for what it means."""
 
 _NAME_CHARACTERS: Final = 64
 
@@ -119,7 +126,7 @@ def notices_in(end: MessageEnd) -> Counter[str]:
 
 
 def _code(notice: Notice) -> str:
-    if notice.code != UNKNOWN or not notice.detail:
+    if notice.code not in _NAMING or not notice.detail:
         return notice.code
     return f"{notice.code}:{_FOREIGN.sub('_', notice.detail)[:_NAME_CHARACTERS]}"
 

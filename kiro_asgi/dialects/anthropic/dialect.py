@@ -19,7 +19,6 @@ from kiro_asgi.dialects.anthropic.parsing import (
     CHOICES,
     EFFORTS,
     MODES,
-    AnthropicOptions,
     known_tool,
     parse_count,
     parse_messages,
@@ -175,7 +174,7 @@ class AnthropicMessages:
 
     def encoder(self, meta: ResponseMeta) -> AnthropicEncoder:
         """A fresh encoder for one streamed answer."""
-        return AnthropicEncoder(meta, emit_code_references=self.emit_code_references, may_be_empty=_is_warm_up(meta))
+        return AnthropicEncoder(meta, emit_code_references=self.emit_code_references)
 
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer, in pieces.
@@ -183,7 +182,7 @@ class AnthropicMessages:
         Raises:
             UpstreamProtocolError: The arguments of a tool call are not a JSON object.
         """
-        return render_message(message, meta, may_be_empty=_is_warm_up(meta))
+        return render_message(message, meta)
 
     def render_count(self, tokens: int, /) -> bytes:
         """The JSON body of a token count."""
@@ -192,7 +191,3 @@ class AnthropicMessages:
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte."""
         return error_reply(error, request_id)
-
-
-def _is_warm_up(meta: ResponseMeta) -> bool:
-    return isinstance(meta.options, AnthropicOptions) and meta.options.warm_up

@@ -9,7 +9,7 @@ Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming, https:/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
@@ -69,24 +69,26 @@ STOP_REASONS: Final = MappingProxyType(
 )
 
 
-def render_message(message: Message, meta: ResponseMeta, *, may_be_empty: bool = False) -> Iterator[bytes]:
+def render_message(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body of a collected answer, in pieces.
 
     Args:
         message: The answer.
         meta: Its id and model.
-        may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
 
     Raises:
         UpstreamProtocolError: The arguments of a tool call are not a JSON object.
     """
-    blocks: Sequence[Block] = [block for block in message.blocks if has_shape(block)]
-    if not blocks and not may_be_empty:
-        blocks = (TextBlock(""),)
+    blocks = [block for block in message.blocks if has_shape(block) and not _is_blank(block)]
     yield _BEFORE % (quote_bytes(meta.id), quote_bytes(meta.model))
     yield from dump_array(map(_render_block, blocks))
     stop = render_stop(message)
     yield b"," + dumps({**stop, "usage": {**render_usage(message.usage), **tally(message.blocks)}})[1:]
+
+
+def _is_blank(block: Block) -> bool:
+    """Whether it is text without a word, which the API refuses as input: clients send back what they got."""
+    return isinstance(block, TextBlock | RefusalBlock) and not block.text.strip()
 
 
 def _render_block(block: Block) -> Iterable[bytes]:
@@ -177,6 +179,11 @@ _DELTA_KINDS: Final = MappingProxyType(
 )
 """Kind of block to the type of its pieces and the name of their only field; a sealed block and a result have none."""
 
+_TEXTS: Final = (BlockKind.TEXT, BlockKind.REFUSAL)
+
+_MOST_LEADING: Final = 4096
+"""Blanks before the first word of a text that are kept."""
+
 _SIGNATURE: Final = (b"signature_delta", b"signature")
 _STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -212,7 +219,8 @@ class AnthropicEncoder:
     Args:
         meta: The answer's id and model.
         emit_code_references: Whether licensed sources get an event of their own, which the official SDKs do not know.
-        may_be_empty: Whether an answer without blocks stays one, instead of getting a block of empty text.
+
+    A block of text opens with its first word: one without any is left out, as the API refuses it as input.
     """
 
     __slots__ = (
@@ -221,21 +229,25 @@ class AnthropicEncoder:
         "_index",
         "_kind",
         "_last",
-        "_may_be_empty",
+        "_leading",
         "_meta",
         "_prefix",
         "_results",
+        "_unopened",
         "heartbeat",
     )
 
-    def __init__(self, meta: ResponseMeta, *, emit_code_references: bool = False, may_be_empty: bool = False) -> None:
+    def __init__(self, meta: ResponseMeta, *, emit_code_references: bool = False) -> None:
         self.heartbeat = _PING
         self._meta = meta
         self._emit_code_references = emit_code_references
-        self._may_be_empty = may_be_empty
         self._index = -1
         """Of the last block; those that this API has no form for do not count."""
         self._results: list[ServerResult] = []
+        self._unopened: BlockStart | None = None
+        """A block of text that has no word yet."""
+        self._leading = ""
+        """The blanks that came for it."""
         self._kind: BlockKind | None = None
         """Kind of the open block."""
         self._last = b""
@@ -249,7 +261,9 @@ class AnthropicEncoder:
         if self._ended:
             return
         for item in items:
-            if type(item) is TextDelta or type(item) is ThinkingDelta:
+            if self._unopened is not None and type(item) is not BlockEnd:
+                yield from self._hold(item)
+            elif type(item) is TextDelta or type(item) is ThinkingDelta:
                 yield self._prefix + quote_bytes(item.text) + _DELTA_END
             elif type(item) is ToolInputDelta:
                 if item.json:
@@ -286,7 +300,21 @@ class AnthropicEncoder:
         return (_event("message_start", message=message),)
 
     def _start_block(self, item: BlockStart) -> tuple[bytes, ...]:
+        if item.kind in _TEXTS:
+            self._unopened, self._leading = item, ""
+            return ()
         return (self._open(item),) if item.value is None or has_shape(item.value) else ()
+
+    def _hold(self, item: Event) -> Iterator[bytes]:
+        """Open the block at the first word; a source of blanks is none."""
+        if not isinstance(item, TextDelta | RefusalDelta):
+            return
+        text, start = self._leading + item.text, self._unopened
+        if start is not None and text.strip():
+            self._unopened = None
+            yield self._open(start) + self._prefix + quote_bytes(text) + _DELTA_END
+        else:
+            self._leading = text[:_MOST_LEADING]
 
     def _open(self, item: BlockStart) -> bytes:
         self._index += 1
@@ -320,6 +348,7 @@ class AnthropicEncoder:
         return ()
 
     def _end_block(self, _: BlockEnd) -> tuple[bytes, ...]:
+        self._unopened = None
         return () if self._kind is None else (self._close(),)
 
     def _close(self) -> bytes:
@@ -329,8 +358,6 @@ class AnthropicEncoder:
     def _end(self, item: MessageEnd) -> list[bytes]:
         self._ended = True
         events: list[bytes] = []
-        if self._index < 0 and not self._may_be_empty:
-            events += self._open(BlockStart(0, BlockKind.TEXT)), self._prefix + b'""' + _DELTA_END, self._close()
         if item.references and self._emit_code_references:
             events.append(_event("code_references", references=list(item.references)))
         usage = render_usage(item.usage)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kiro_asgi.dialects.anthropic.content import parse_content, read_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
@@ -281,14 +281,6 @@ def _member(document: str) -> str:
     return session if type(session) is str else ""
 
 
-@frozen
-class AnthropicOptions:
-    """Options of a request that only this API has."""
-
-    warm_up: bool = False
-    """``max_tokens: 0``: the prompt is only to be cached, and the answer has no content."""
-
-
 ATTRIBUTION: Final = "x-anthropic-billing-header:"
 """How the line begins that Claude Code puts before its system text; it changes with every request and means nothing to
 the model."""
@@ -316,7 +308,7 @@ def parse_messages(body: bytes) -> ParsedRequest:
     """
     request = _read(body, MessagesRequestBody)
     prompt = _prompt(request, _sampling(request))
-    return ParsedRequest(prompt, bool(request.stream), AnthropicOptions(warm_up=request.max_tokens == 0))
+    return ParsedRequest(prompt, bool(request.stream), None)
 
 
 def parse_count(body: bytes) -> Prompt:

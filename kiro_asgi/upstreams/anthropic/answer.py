@@ -41,6 +41,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, index_of
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
@@ -79,7 +80,7 @@ def reader(content_type: str) -> Stage[bytes, Any]:
     return WholeMessage() if essence(content_type) == JSON else JsonEvents()
 
 
-STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "end_turn": StopReason.END,
         "tool_use": StopReason.TOOL_CALL,
@@ -90,7 +91,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "pause_turn": StopReason.PAUSED,
     }
 )
-"""``stop_reason`` to its meaning; any other is an end with a notice."""
+"""``stop_reason`` to its meaning."""
 
 _COUNTS: Final = (
     ("input_tokens", "input_tokens"),
@@ -127,14 +128,18 @@ class Ending:
             self._counts[name] = tokens
 
     def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
-        """Record ``stop_reason``; a notice where it is unknown."""
+        """Record ``stop_reason``; a notice where it is unknown.
+
+        Raises:
+            UpstreamError: The service gave the answer up.
+        """
         name = text_of(delta, "stop_reason")
         if not name:
             return iter(())
-        reason = STOP_REASONS.get(name)
+        reason = end_of(name, STOP_REASONS)
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
         self._stop = Stop(reason or StopReason.END, sequence or None, declined(object_of(delta.get("stop_details"))))
-        return iter(() if reason else (Notice("stop.unknown", clean(name)[:60]),))
+        return iter(() if reason else (unknown(name),))
 
     @property
     def paused(self) -> bool:
@@ -213,11 +218,11 @@ class MessageEvents:
         if name := text_of(message, "model"):
             yield ModelName(name)
         self._ending.count(message.get("usage"))
-        self._ending.stop(message)
         content = message.get("content")
         for block in content if type(content) is list else ():
             yield from self._open_block({"content_block": block})
             yield from self._close_block({})
+        yield from self._ending.stop(message)
 
     def _open_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         block, index = object_of(value.get("content_block")), index_of(value)

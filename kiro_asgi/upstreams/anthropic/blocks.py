@@ -30,7 +30,8 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
+from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 
 _PREFIX: Final = "srvtoolu_"
 """Beginning of the service's ids of its own calls; it takes no other."""
@@ -250,6 +251,13 @@ def _redacted(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
     return _WholeBlock((RedactedThinking(data),) if data else ())
 
 
+def _image(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
+    source = object_of(block.get("source"))
+    shown = linked(text_of(source, "url"), "image/*")
+    shown = shown or embedded(text_of(source, "media_type"), text_of(source, "data"))
+    return _WholeBlock((TextDelta(shown) if shown else Notice("content.unreadable", "image"),))
+
+
 def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
     arguments = block.get("input")
     written = dumps(arguments).decode() if type(arguments) is dict and arguments else ""
@@ -282,6 +290,7 @@ OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], Op
         "text": _text,
         "thinking": _thinking,
         "redacted_thinking": _redacted,
+        "image": _image,
         "tool_use": _call,
         "server_tool_use": _server_call,
         "web_search_tool_result": _result,

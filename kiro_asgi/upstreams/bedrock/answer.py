@@ -36,13 +36,15 @@ from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
+from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent
+from kiro_asgi.upstreams.media import embedded
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
-from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, text_of
 
-STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "end_turn": StopReason.END,
         "tool_use": StopReason.TOOL_CALL,
@@ -51,12 +53,11 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "guardrail_intervened": StopReason.CONTENT_FILTER,
         "content_filtered": StopReason.CONTENT_FILTER,
         "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+        "malformed_model_output": UpstreamFault,
+        "malformed_tool_use": UpstreamFault,
     }
 )
-"""``stopReason`` to its meaning; any other is an end with a notice."""
-
-MALFORMED: Final = ("malformed_model_output", "malformed_tool_use")
-"""Stop reasons that are errors where no content came before them."""
+"""``stopReason`` to its meaning."""
 
 _COUNTS: Final = (
     ("input_tokens", "inputTokens"),
@@ -97,7 +98,7 @@ class ConverseEvents:
     Raises:
         AnswerTooLarge: What has to be kept takes more than `kiro_asgi.limits.ANSWER_BYTES`.
         KiroAsgiError: From `flush`, `UpstreamProtocolError` with the code ``stream.cut``: the stream ended before the
-            message did; `UpstreamFault` with the code ``malformed``: the model's answer cannot be read.
+            message did; from `feed`, `UpstreamError`: the service gave the answer up.
     """
 
     _open: dict[int, _Block] = field(init=False, factory=dict)
@@ -105,11 +106,7 @@ class ConverseEvents:
     """Id of each call, to the number behind the last one that was made of it."""
 
     _stop: Stop | None = field(init=False, default=None)
-    _malformed: str = field(init=False, default="")
     _usage: TokenUsage | None = field(init=False, default=None)
-    _has_content: bool = field(init=False, default=False)
-    """Whether any content came."""
-
     _notices: int = field(init=False, default=0)
     _budget: AnswerBudget = field(factory=AnswerBudget)
 
@@ -128,8 +125,6 @@ class ConverseEvents:
             raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
         for index in sorted(self._open):
             yield from self._close(index)
-        if self._malformed and not self._has_content:
-            raise UpstreamFault(f"the model's answer cannot be read ({self._malformed})", code="malformed")
         if self._usage is not None:
             yield self._usage
         yield self._stop
@@ -161,7 +156,6 @@ class ConverseEvents:
         block = self._block(value)
         block.call_id = self._distinct(text_of(call, "toolUseId"))
         self._budget.take(ITEM)  # its id is known until the end
-        self._has_content = True
         yield ToolCallFragment(block.call_id, text_of(call, "name"))
 
     def _distinct(self, call_id: str) -> str:
@@ -178,18 +172,24 @@ class ConverseEvents:
     def _delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         delta, block = object_of(value.get("delta")), self._block(value)
         if text := text_of(delta, "text"):
-            self._has_content = True
             block.characters += len(text)
             yield TextDelta(text)
         if (call := delta.get("toolUse")) is not None:
             yield from self._input(block, text_of(object_of(call), "input"))
         if (reasoning := delta.get("reasoningContent")) is not None:
             yield from self._reasoning(block, object_of(reasoning))
+        if (image := delta.get("image")) is not None:
+            yield from self._image(object_of(image))
         if type(citation := delta.get("citation")) is dict:
             self._keep(block, ITEM + size_of_value(citation))
             block.citations.append(citation)
         if unknown := [name for name in delta if name not in _DELTAS]:
             yield from self._notice("delta.unknown", unknown[0])
+
+    def _image(self, image: Mapping[str, Any]) -> Iterable[Delta]:
+        media_type = f"image/{text_of(image, 'format') or 'png'}"
+        shown = embedded(media_type, text_of(object_of(image.get("source")), "bytes"))
+        return (TextDelta(shown),) if shown else self._notice("content.unreadable", "image")
 
     def _input(self, block: _Block, text: str) -> Iterable[Delta]:
         if not block.call_id:
@@ -228,13 +228,12 @@ class ConverseEvents:
 
     def _message_stop(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         name = text_of(value, "stopReason")
-        reason = STOP_REASONS.get(name)
+        reason = end_of(name, STOP_REASONS)
         fields = object_of(value.get("additionalModelResponseFields"))
         sequence = text_of(object_of(fields.get("delta")), "stop_sequence") or text_of(fields, "stop_sequence")
         met = sequence if reason is StopReason.STOP_SEQUENCE else ""
         self._stop = Stop(reason or StopReason.END, met or None)
-        self._malformed = name if name in MALFORMED else ""
-        return () if reason else self._notice("stop.unknown", name)
+        return () if reason else (unknown(name),)
 
     def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         usage = object_of(value.get("usage"))
@@ -247,7 +246,7 @@ class ConverseEvents:
         return ()
 
 
-_DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation"})
+_DELTAS: Final = frozenset({"text", "toolUse", "reasoningContent", "citation", "image"})
 
 _EVENTS: Final[Mapping[str, Callable[[ConverseEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
     {
@@ -305,7 +304,7 @@ class Frames:
             if frame.message_type in ("exception", "error") or is_exception(name):
                 raise _exception(frame, name)
             try:
-                value = loads(frame.payload) if frame.payload else {}
+                value = loads_answer(frame.payload) if frame.payload else {}
             except JsonError:
                 value = None
             if type(value) is not dict:
@@ -324,7 +323,7 @@ class Frames:
         """One event of the model's own API."""
         self._inner = self._inner or self._messages()
         try:
-            event = loads(b64decode(text_of(value, "bytes"), validate=True))
+            event = loads_answer(b64decode(text_of(value, "bytes"), validate=True))
         except (JsonError, ValueError):
             event = None
         if type(event) is not dict:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Delta,
@@ -36,17 +36,16 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
-from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.wire.json import count_of, dumps, loads_answer, object_of, objects_of, text_of
 from kiro_asgi.wire.objects import ObjectScanner
 
 Part = Mapping[str, Any]
-
-_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+=*")
 
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The ids that every client API takes."""
@@ -54,7 +53,7 @@ _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
 _TICKS: Final = re.compile("`+")
 
-_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
+_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata", "videoMetadata"})
 """Members that do not show the kind of a part."""
 
 
@@ -94,7 +93,8 @@ class PartReader:
         yield from self._written(text_of(part, "text"), part)
         unknown = next((name for name, value in part.items() if name not in _NEUTRAL and value is not None), "")
         if unknown:
-            yield Notice("event.unknown", clean(unknown))
+            self.produced = True  # the service would give the same once more
+            yield Notice("content.unknown", clean(unknown))
 
     def _written(self, text: str, part: Part) -> Iterator[Delta]:
         """*text* as thinking or text, whichever *part* is, and its signature."""
@@ -134,11 +134,20 @@ class PartReader:
         markdown = ""
         if part.get("thought") is True:
             yield Notice("event.unknown", "inlineData of a thought")
-        elif not _MEDIA_TYPE.fullmatch(media_type) or not _BASE64.fullmatch(content):
+        elif not (markdown := embedded(media_type, content)):
             yield Notice("event.malformed", "inlineData")
-        else:
-            name = "![image]" if media_type.startswith("image/") else "[file]"
-            markdown = f"{name}(data:{media_type};base64,{content})"
+        yield from self._written(markdown, part)
+
+    def _file(self, part: Part) -> Iterator[Delta]:
+        """A file that the service keeps, as a link."""
+        data = object_of(part["fileData"])
+        markdown = linked(text_of(data, "fileUri"), text_of(data, "mimeType"))
+        if part.get("thought") is True:
+            markdown = ""
+            yield Notice("event.unknown", "fileData of a thought")
+        elif not markdown:
+            self.produced = True
+            yield Notice("event.malformed", "fileData")
         yield from self._written(markdown, part)
 
     def _code(self, part: Part) -> Iterator[Delta]:
@@ -168,6 +177,7 @@ _READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[De
     {
         "functionCall": PartReader._call,
         "inlineData": PartReader._media,
+        "fileData": PartReader._file,
         "executableCode": PartReader._code,
         "codeExecutionResult": PartReader._run,
     }
@@ -179,7 +189,7 @@ NOTHING: Final = "stream.empty"
 """Code of an empty answer."""
 
 
-STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
+STOPS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "STOP": StopReason.END,
         "MAX_TOKENS": StopReason.LENGTH,
@@ -197,12 +207,6 @@ STOPS: Final[Mapping[str, StopReason]] = MappingProxyType(
             ),
             StopReason.CONTENT_FILTER,
         ),
-    }
-)
-"""``finishReason`` of an answer that is good as far as it goes."""
-
-BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
-    {
         **dict.fromkeys(
             ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"),
             UpstreamFault,
@@ -210,10 +214,10 @@ BROKEN: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
         "MISSING_THOUGHT_SIGNATURE": UpstreamRejected,
     }
 )
-"""``finishReason`` of an answer that went wrong.  The service's explanation may quote the answer: not passed on."""
+"""``finishReason`` to its meaning.  The explanation that comes with an error may quote the answer: not passed on."""
 
 
-def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
+def _verdict(reason: str, block_reason: str, *, empty: bool) -> Iterator[Delta]:
     """How an answer ended.
 
     Args:
@@ -222,20 +226,20 @@ def _verdict(reason: str, block_reason: str, *, empty: bool) -> Stop:
         empty: Whether the answer has no content.
 
     Raises:
-        UpstreamError: The answer is broken, or empty.
+        UpstreamError: The answer is broken, or empty without a reason for it.
         UpstreamProtocolError: Code ``stream.cut``: neither reason was given.
     """
-    if reason in STOPS:
-        return Stop(STOPS[reason])
-    if reason in BROKEN:
-        raise BROKEN[reason](f"the model's answer is broken: {reason}", code=reason)
-    if block_reason:
-        return Stop(StopReason.CONTENT_FILTER)
-    if not reason:
+    found = end_of(reason, STOPS) if reason else None
+    if block_reason and (found is None or (found is StopReason.END and empty)):
+        end_of(block_reason)  # a failure is none of the prompt's
+        found = StopReason.CONTENT_FILTER
+    elif not reason:
         raise UpstreamProtocolError("the upstream's answer ends without a reason: it was cut", code="stream.cut")
-    if empty:
-        raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
-    return Stop(StopReason.END)
+    elif found is None:
+        if empty:
+            raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
+        yield unknown(reason)
+    yield Stop(found or StopReason.END)
 
 
 _SOURCES: Final = ("web", "retrievedContext", "maps")
@@ -322,7 +326,9 @@ class JsonObjects:
     What is not UTF-8 is skipped with a notice, as of `JsonEvents`.
     """
 
-    _scanner: ObjectScanner = field(init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict"))
+    _scanner: ObjectScanner = field(
+        init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict", loads=loads_answer)
+    )
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The objects that *items* complete."""
@@ -379,7 +385,7 @@ class ResponseDecoder:
         usage = self._usage.usage
         if usage != _NO_USAGE:
             yield usage
-        yield _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
+        yield from _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
     def _event(self, value: Mapping[str, Any]) -> list[Delta]:
         event = object_of(value.get("response")) or value

@@ -48,11 +48,12 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import essence
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined
 from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
-from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, text_of
+from kiro_asgi.wire.json import JsonError, dumps, loads, loads_answer, object_of, text_of
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
 Payload = dict[str, Any]
@@ -74,7 +75,7 @@ class Seen:
 
 Reader = Callable[[Payload, Seen], Iterable[Delta]]
 
-STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "END_TURN": StopReason.END,
         "STOPPED": StopReason.END,
@@ -88,7 +89,7 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "GUARDRAIL_INTERVENED": StopReason.CONTENT_FILTER,
     }
 )
-"""The service's stop reason, in capitals, to ours.  An unknown one counts as none: the reason is inferred."""
+"""The service's stop reason to ours.  An unknown one counts as none, with a notice: the reason is inferred."""
 
 
 def _unwrap(payload: Payload, event_type: str) -> Payload:
@@ -160,14 +161,16 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _stop(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    reason = STOP_REASONS.get(text_of(payload, "stopReason").strip().upper())
     if type(refusal := payload.get("refusal")) is dict:
         seen.stopped = seen.declined = True
         why = declined(refusal)
         if why is not None and why.recommended_model:  # few APIs have a place for it
             yield Notice("declined.recommended_model", why.recommended_model)
         yield Stop(StopReason.CONTENT_FILTER, declined=why)
-    elif reason is not None and not seen.declined:
+    elif (said := payload.get("stopReason")) and not seen.declined:
+        if (reason := end_of(said, STOP_REASONS)) is None:
+            yield unknown(said)
+            return
         seen.stopped = True
         yield Stop(reason)
 
@@ -355,7 +358,7 @@ class FrameEventDecoder:
         if self._reader is None:
             return self._skip_type()
         try:
-            payload = loads(data) if data else {}
+            payload = loads_answer(data) if data else {}
         except JsonError as error:
             return self._notice("event.undecodable", f"{self._type}: {error}")
         if type(payload) is not dict:
@@ -551,7 +554,7 @@ def _read(name: str, payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 def _document(body: bytes) -> Any:
     try:
-        return loads(body)
+        return loads_answer(body)
     except JsonError:
         return None
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.errors import UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
     Citation,
@@ -33,13 +33,15 @@ from kiro_asgi.model.events import (
     TokenUsage,
 )
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
+from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
-from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, text_of
 
 
 def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
@@ -59,7 +61,7 @@ def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
 
 Object = Mapping[str, Any]
 
-REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
         "stop": StopReason.END,
         "eos": StopReason.END,
@@ -76,17 +78,11 @@ REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
         "content_filter": StopReason.CONTENT_FILTER,
         "safety": StopReason.CONTENT_FILTER,
         "recitation": StopReason.CONTENT_FILTER,
+        "error": UpstreamFault,
+        "insufficient_system_resource": UpstreamOverloaded,
     }
 )
-"""``finish_reason``, in lower case, to its meaning: OpenAI's values, and those that other servers pass on."""
-
-FAILURES: Final[Mapping[str, type[UpstreamError]]] = MappingProxyType(
-    {"error": UpstreamFault, "insufficient_system_resource": UpstreamOverloaded}
-)
-"""``finish_reason`` of an answer that the service gave up."""
-
-CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER})
-"""Ends after which the last call may be incomplete."""
+"""``finish_reason`` to its meaning: OpenAI's values, and those that other servers pass on."""
 
 
 @define
@@ -111,6 +107,9 @@ class ChunkDecoder:
     _stop: Stop | None = field(init=False, default=None)
     _length: int = field(init=False, default=0)
     """Characters of text so far."""
+
+    _pages: Any = field(init=False, default=None)
+    """Pages that the answer rests on, as every chunk of Perplexity's repeats them."""
 
     _refused: bool = field(init=False, default=False)
     _answered: bool = field(init=False, default=False)
@@ -144,6 +143,7 @@ class ChunkDecoder:
         yield from self._reasoning.release()
         cut = self._stop is not None and self._stop.reason in CUT
         yield from self._calls.release() if cut else self._calls.close()
+        yield from self._cited_pages()
         if self._usage is not None:
             yield _read_usage(self._usage)
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)
@@ -172,6 +172,7 @@ class ChunkDecoder:
         value = event.value
         if "error" in value or "choices" not in value or event.name == "error":
             self._refuse(event)
+        self._pages = value.get("search_results") or value.get("citations") or self._pages
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
             yield ModelName(model)
@@ -201,6 +202,8 @@ class ChunkDecoder:
             yield from self._delta(delta)
         elif delta is not None:
             yield from self._notice(Notice("chunk.unreadable"))
+        if error := object_of(choice.get("error")):
+            raise stream_fault({"error": error})
         if reason := choice.get("finish_reason"):
             if type(usage := choice.get("usage")) is dict:
                 self._usage = usage
@@ -212,21 +215,50 @@ class ChunkDecoder:
                 if name not in _THINKING:
                     yield from self._reasoning.release()
                 yield from read(self, value, delta)
+        for name in delta.keys() - _KNOWN:
+            if delta[name]:
+                yield from self._notice(Notice("content.unknown", clean(name)[:60]))
+
+    def _cited_pages(self) -> Iterator[Delta]:
+        pages = self._pages if type(self._pages) is list else ()
+        for page in pages:
+            fields = {"url": page} if type(page) is str else object_of(page)
+            if url := text_of(fields, "url"):
+                yield Citation(self._length, 0, text_of(fields, "title"), url, text_of(fields, "snippet"))
+
+    def _images(self, value: Any, delta: Object) -> Iterator[Delta]:
+        for each in value if type(value) is list else (value,):
+            yield from self._image(each)
+
+    def _image(self, value: Any) -> Iterator[Delta]:
+        if shown := image(value):
+            yield from self._emit_text(shown)
+        else:
+            yield from self._notice(Notice("content.unreadable", "image"))
+
+    def _audio(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Its words: no client API takes the sound of a stream."""
+        if text := text_of(object_of(value), "transcript"):
+            yield from self._emit_text(text)
+        if object_of(value).get("data"):
+            yield from self._notice(Notice("content.unknown", "audio"))
 
     def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
-        if type(value) is str:
-            yield ThinkingDelta(value)
+        if text := _thought(value):
+            yield ThinkingDelta(text)
+        elif type(value) is str:
+            return
         else:
             yield from self._notice(Notice("thinking.unreadable"))
 
     def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """The deltas of ``reasoning``: some servers send the same text under both names."""
-        if not delta.get("reasoning_content"):
+        """The deltas of thinking under another name: some servers send the same text under several."""
+        if not delta.get("reasoning_content") and not (delta.get("reasoning") and delta["reasoning"] is not value):
             yield from self._thinking(value, delta)
 
     def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
         """OpenRouter's form of thinking, which as a rule repeats the text of ``reasoning``."""
-        has_text = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        has_text = any(delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_text"))
         for detail in objects_of(value):
             self._reasoning.take(detail)
             text = text_of(detail, "text") or text_of(detail, "summary")
@@ -249,13 +281,14 @@ class ChunkDecoder:
     def _part(self, part: Any) -> Iterator[Delta]:
         """Content as a list of parts, of which thinking may be one."""
         kind = part.get("type") if type(part) is dict else None
-        if kind == "text" and type(part.get("text")) is str:
+        if kind in ("text", "output_text") and type(part.get("text")) is str:
             yield from self._emit_text(part["text"])
-        elif kind == "thinking" and type(part.get("thinking")) is list:
-            texts = [inner.get("text") for inner in part["thinking"] if type(inner) is dict]
-            yield ThinkingDelta("".join(text for text in texts if type(text) is str))
+        elif kind in ("thinking", "reasoning", "reasoning_text") and (text := _thought(part)):
+            yield ThinkingDelta(text)
+        elif kind in ("image", "image_url", "output_image"):
+            yield from self._image(part)
         else:
-            yield from self._notice(Notice("content.unreadable"))
+            yield from self._notice(Notice("content.unreadable", clean(str(kind or ""))[:60]))
 
     def _refusal(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
@@ -282,13 +315,15 @@ class ChunkDecoder:
                 yield from self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60]))
 
     def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
-        word = reason.lower() if type(reason) is str else ""
-        if word in FAILURES:
-            raise FAILURES[word](f"the service aborted its answer: {word}", code=word)
-        if word not in REASONS:
-            yield from self._notice(Notice("finish_reason.unknown", clean(str(reason))[:60]))
-        self._stop = _met(choice) if word == "stop" else None
-        self._stop = self._stop or Stop(REASONS.get(word, StopReason.END))
+        found = end_of(reason, REASONS)
+        if found not in CUT and (native := text_of(choice, "native_finish_reason")):
+            # OpenRouter's own word is the nearest of a few; the service's may say that the answer is not whole.
+            within = end_of(native, REASONS)
+            found = within if within in CUT else found
+        if found is None:
+            yield from self._notice(unknown(reason))
+        met = _met(choice) if found is StopReason.END else None
+        self._stop = met or Stop(found or StopReason.END)
 
     def _once(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
         for delta in deltas:
@@ -310,21 +345,46 @@ def _met(choice: Object) -> Stop | None:
     return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
 
 
-_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+def _thought(value: Any) -> str:
+    """The text of thinking, wherever an object or a list of parts has it; empty where it is not found.
+
+    The depth is bounded by that of JSON.
+    """
+    if type(value) is str:
+        return value
+    if type(value) is list:
+        return "".join(map(_thought, value))
+    fields = object_of(value)
+    return next((text for name in _THOUGHTS if name in fields and (text := _thought(fields[name]))), "")
+
+
+_THOUGHTS: Final = ("text", "thinking", "reasoning", "reasoning_text", "summary", "content")
+"""Members of an object that is thinking, which may hold its text."""
+
+_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_text", "reasoning_details"})
 
 _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
     {
         "reasoning_content": ChunkDecoder._thinking,
         "reasoning": ChunkDecoder._other_thinking,
+        "reasoning_text": ChunkDecoder._other_thinking,
         "reasoning_details": ChunkDecoder._details,
         "content": ChunkDecoder._content,
+        "images": ChunkDecoder._images,
+        "audio": ChunkDecoder._audio,
         "refusal": ChunkDecoder._refusal,
         "tool_calls": ChunkDecoder._tool_calls,
         "function_call": ChunkDecoder._function_call,
         "annotations": ChunkDecoder._annotations,
     }
 )
-"""Member of a delta to its reader, in the order of the deltas; other members are ignored."""
+"""Member of a delta to its reader, in the order of the deltas."""
+
+_KNOWN: Final = _READERS.keys() | {
+    *("role", "name", "id", "type", "index", "tool_call_id", "extra_content", "reasoning_opaque", "parsed"),
+    *("provider_specific_fields", "thinking_blocks", "logprobs", "token_ids", "obfuscation", "padding"),
+}
+"""Members that are read, or hold nothing to show; any other gets a notice."""
 
 
 ERRORS: Final = frozenset({b"error"})
@@ -356,7 +416,7 @@ class WholeCompletion(WholeBody):
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event, and the end."""
         try:
-            value = loads(bytes(self._body))
+            value = loads_answer(bytes(self._body))
         except JsonError as error:
             raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
         if type(value) is not dict or type(value.get("choices")) is not list:

@@ -28,6 +28,8 @@ Key = int | str
 _BATCH: Final = 4_096
 """Characters of arguments that are looked at together."""
 
+_EMPTY: Final = re.compile(r"\s*+\{\s*+\}\s*+")
+
 _PLAIN: Final = re.compile(r'[^"{}\[\]]*+')
 """Characters without a meaning outside a string."""
 
@@ -108,20 +110,36 @@ class _StreamedCall:
     ended: bool = False
     """Whether its end was emitted; later pieces of it are ignored."""
 
+    held: str = ""
+    """An empty object that came first: other arguments may take its place."""
+
+    _pieces: list[str] = field(init=False, factory=list)
+    _size: int = field(init=False, default=0)
+    """Characters of all pieces."""
+
     _end: _ObjectEnd = field(init=False, factory=_ObjectEnd)
 
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are a complete JSON object, which nothing can follow."""
-        return self._end.reached
+        return bool(self.held) or self._end.reached
+
+    def repeats(self, arguments: str) -> bool:
+        """Whether these are all arguments once more, after they were complete."""
+        return len(arguments) == self._size and self._end.reached and "".join(self._pieces) == arguments
 
     def fragment(self, arguments: str = "", *, stop: bool = False) -> ToolCallFragment:
         """Make the next piece; the first has the name."""
+        if self.held:
+            arguments = arguments if arguments.lstrip().startswith("{") else self.held + arguments
+            self.held = ""
         name = "" if self.begun else self.name
         self.ended = stop
         if arguments:
             self.begun = True
             self._end.feed(arguments)
+            self._pieces.append(arguments)
+            self._size += len(arguments)
         return ToolCallFragment(self.call_id, name, arguments, stop)
 
 
@@ -189,8 +207,13 @@ class StreamedCalls:
             self._keys.setdefault(server_id, key)
         if not call.begun:
             call.name = _joined(call.name, name)
-        if arguments and not call.ended:
-            self._changed[key] = None
+        if not arguments or call.ended or call.repeats(arguments):
+            return
+        self._changed[key] = None
+        if not call.begun and not call.held and _EMPTY.fullmatch(arguments):
+            call.held = arguments
+        else:
+            self._budget.take(getsizeof(arguments))  # kept, to know them again
             yield call.fragment(arguments)
 
     def _key(self, index: Any, server_id: str) -> Key:
@@ -234,8 +257,9 @@ def _signature(entry: Mapping[str, Any]) -> Iterator[Delta]:
 def _is_another(call: _StreamedCall, server_id: str, name: str, arguments: str) -> bool:
     """Whether a piece under the same number is of another call."""
     if server_id and call.server_id:
-        return server_id != call.server_id
-    return bool(name and arguments and call.begun) and call.complete
+        renamed = bool(name and arguments) and _joined(call.name, name) != call.name and call.complete
+        return renamed or server_id != call.server_id
+    return bool(name and arguments and (call.begun or call.held)) and call.complete
 
 
 def _joined(name: str, piece: str) -> str:

@@ -1,6 +1,7 @@
 """Reading an answer of the Responses API: from its media type and bytes to events, and from events to deltas.
 
-Every event names its kind in ``type``, and the item that it is about by its place in the output.  An item's last
+Every event names its kind in ``type``, and the item that it is about by its id and its place in the output.  The id
+decides: servers leave places out, or count them otherwise; the place does where the id is new.  An item's last
 event holds all of it: content that no delta brought is emitted then.  An answer is complete when one of the three last
 events has come (`ENDS`); without one it was cut.
 
@@ -16,9 +17,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
-from kiro_asgi.model.budget import ITEM, AnswerBudget
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     Citation,
     Delta,
@@ -36,12 +37,14 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
+from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
-from kiro_asgi.wire.json import JsonError, count_of, loads, object_of, objects_of, quote, text_of
+from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
 
@@ -49,6 +52,11 @@ ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
 
 _TEXT: Final = "response.output_text.delta"
+_ADDED: Final = "response.output_item.added"
+_DONE: Final = "response.output_item.done"
+
+_TEXTS: Final = ("output_text", "refusal", "text")
+"""Kinds of parts that are text, which may be empty."""
 
 _CUSTOM_CALL: Final = "custom_tool_call"
 _CALLS: Final = ("function_call", _CUSTOM_CALL)
@@ -58,10 +66,20 @@ _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
 """JSON around a text that is the one string of a function's arguments."""
 
-_INCOMPLETE: Final[Mapping[str, StopReason]] = MappingProxyType(
+_INCOMPLETE: Final[Mapping[str, Meaning]] = MappingProxyType(
     {"max_output_tokens": StopReason.LENGTH, "content_filter": StopReason.CONTENT_FILTER}
 )
-"""Reason of an incomplete answer to its meaning; any other is a limit, too."""
+"""Reason of an incomplete answer to its meaning."""
+
+_STATUSES: Final[Mapping[str, Meaning]] = MappingProxyType(
+    {
+        "completed": StopReason.END,
+        "incomplete": StopReason.LENGTH,
+        "failed": UpstreamFault,
+        "cancelled": UpstreamFault,
+    }
+)
+"""Status of an answer at its end to its meaning, where it has no other reason."""
 
 _ACCEPTED: Final = (EVENT_STREAM, JSON)
 
@@ -79,6 +97,9 @@ def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[
 @define(eq=False)
 class _Item:
     """State of one item of the output."""
+
+    item_id: str
+    """The service's, or one of ours."""
 
     kind: str = ""
     call_id: str = ""
@@ -114,12 +135,18 @@ class EventDecoder:
     service: str = ""
     """Name of the upstream, to which alone its reasoning is handed back."""
 
-    _items: dict[int, _Item] = field(init=False, factory=dict)
-    """By their places in the output."""
+    _items: list[_Item] = field(init=False, factory=list)
+    """In the order in which they came."""
+
+    _ids: dict[str, _Item] = field(init=False, factory=dict)
+    _places: dict[int, _Item] = field(init=False, factory=dict)
 
     _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
     _end: Object | None = field(init=False, default=None)
     """The event that ended the answer."""
+
+    _stop: StopReason = field(init=False, default=StopReason.END)
+    """Why it ended, by that event."""
 
     _model: str = field(init=False, default="")
     _calls: int = field(init=False, default=0)
@@ -139,28 +166,26 @@ class EventDecoder:
         if self._end is None:
             raise UpstreamProtocolError("the upstream's answer ended in the middle", code="stream.cut")
         response = object_of(self._end.get("response"))
-        is_complete = self._end.get("type") == ENDS[0]
-        for item in self._items.values():
+        is_complete = self._stop not in CUT
+        for item in self._items:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
             yield _read_usage(usage)
-        yield Stop(self._reason(response, is_complete))
+        yield Stop(self._reason() if is_complete else self._stop)
 
-    def _reason(self, response: Object, is_complete: bool) -> StopReason:
-        if not is_complete:
-            why = text_of(object_of(response.get("incomplete_details")), "reason")
-            return _INCOMPLETE.get(why, StopReason.LENGTH)
+    def _reason(self) -> StopReason:
+        """Why an answer ended that is complete."""
         if self._calls:
             return StopReason.TOOL_CALL
-        return StopReason.REFUSAL if self._refused else StopReason.END
+        return StopReason.REFUSAL if self._refused else self._stop
 
     def _read(self, value: Object) -> Iterator[Delta]:
         kind = text_of(value, "type")
         read = _READERS.get(kind)
         if read is not None:
             yield from read(self, value)
-        elif kind in ENDS:
+        elif kind in ENDS or _ends(value):
             yield from self._finish(value)
         elif is_report(value) or kind == "error":
             raise stream_fault(value)
@@ -175,27 +200,79 @@ class EventDecoder:
 
     def _finish(self, value: Object) -> Iterator[Delta]:
         response = object_of(value.get("response"))
-        if value.get("type") == "response.failed":
-            error = object_of(response.get("error"))
+        error = object_of(response.get("error"))
+        if error or value.get("type") == "response.failed":
             raise stream_fault(
                 {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
         yield from self._created(value)
-        for place, item in enumerate(objects_of(response.get("output"))):
-            if not self._item(place).ended:
-                yield from self._done({"output_index": place, "item": item})
+        for item, fields in self._paired(objects_of(response.get("output"))):
+            if not item.ended:
+                yield from self._done({"item_id": item.item_id, "item": fields})
+        yield from self._read_reason(value, response)
         self._end = value
 
-    def _item(self, place: Any) -> _Item:
-        key = place if type(place) is int else 0
-        found = self._items.get(key)
+    def _read_reason(self, value: Object, response: Object) -> Iterator[Delta]:
+        """Why the answer ended: by its status, or else the kind of the event, and what it says of an incomplete one."""
+        found = None
+        if status := response.get("status"):
+            found = end_of(status, _STATUSES)
+            if found is None:
+                yield from self._notice(unknown(status))
+        self._stop = found or end_of(_word(value), _STATUSES) or StopReason.END
+        if why := object_of(response.get("incomplete_details")).get("reason"):
+            cut = end_of(why, _INCOMPLETE)
+            if cut is None:
+                yield from self._notice(unknown(why))
+            if cut in CUT or self._stop not in CUT:
+                self._stop = cut if cut in CUT else StopReason.LENGTH
+
+    def _paired(self, output: Iterable[Object]) -> Iterator[tuple[_Item, Object]]:
+        """The items of the whole answer with what is known of each: by id, or else the next of its kind."""
+        known = {text_of(fields, "id") for fields in output} & self._ids.keys()
+        rest: dict[str, list[_Item]] = {}
+        for item in reversed(self._items):
+            if item.item_id not in known:
+                rest.setdefault(item.kind, []).append(item)
+        for fields in output:
+            item_id = text_of(fields, "id")
+            alike = None if known and item_id else rest.get(text_of(fields, "type"))
+            yield self._ids.get(item_id) or (alike.pop() if alike else self._new(fields)), fields
+
+    def _item(self, value: Object) -> _Item:
+        """The item that an event is about."""
+        item_id = text_of(value, "item_id") or text_of(object_of(value.get("item")), "id")
+        place, kind = value.get("output_index"), text_of(value, "type")
+        found = self._ids.get(item_id)
         if found is None:
-            self._budget.take(ITEM)
-            found = self._items[key] = _Item()
+            found = self._placed(place)
+            is_another = kind == _ADDED or (kind == _DONE and found is not None and found.ended)
+            if is_another and (item_id or type(place) is not int):
+                found = None
+        if found is None:
+            found = self._new({"id": item_id})
+        elif kind == _DONE and item_id and item_id not in self._ids:  # until then, its id may change with each event
+            self._budget.take(ITEM + size_of_value(item_id))
+            self._ids[item_id] = found
+        if type(place) is int:
+            self._places[place] = found
         return found
 
+    def _placed(self, place: Any) -> _Item | None:
+        """The item at *place*; where there is none, the latest."""
+        if type(place) is int:
+            return self._places.get(place)
+        return self._items[-1] if self._items else None
+
+    def _new(self, fields: Object) -> _Item:
+        item = _Item(text_of(fields, "id") or f"item {len(self._items)}")
+        self._budget.take(ITEM + size_of_value(item.item_id))
+        self._items.append(item)
+        self._ids[item.item_id] = item
+        return item
+
     def _added(self, value: Object) -> Iterator[Delta]:
-        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
+        item, fields = self._item(value), object_of(value.get("item"))
         yield from self._begin(item, fields)
 
     def _begin(self, item: _Item, fields: Object) -> Iterator[Delta]:
@@ -229,7 +306,7 @@ class EventDecoder:
 
     def _part(self, value: Object) -> _Item:
         """The message that *value* is about, at the part that it is about."""
-        item, part = self._item(value.get("output_index")), count_of(value, "content_index") or 0
+        item, part = self._item(value), count_of(value, "content_index") or 0
         item.kind = item.kind or "message"
         if part != item.part:
             item.part, item.emitted = part, 0
@@ -259,13 +336,13 @@ class EventDecoder:
             yield from self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60]))
 
     def _arguments_delta(self, value: Object) -> Iterator[Delta]:
-        item, piece = self._item(value.get("output_index")), text_of(value, "delta")
+        item, piece = self._item(value), text_of(value, "delta")
         if piece and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, piece)
 
     def _arguments_done(self, value: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
-        rest = text_of(value, "arguments")[item.emitted :]
+        item = self._item(value)
+        rest = _written(value.get("arguments"))[item.emitted :]
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
@@ -273,12 +350,12 @@ class EventDecoder:
         yield from self._input(value, text_of(value, "delta"))
 
     def _input_done(self, value: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         yield from self._input(value, text_of(value, "input")[item.emitted :])
 
     def _input(self, value: Object, text: str) -> Iterator[Delta]:
         """Text for a tool, as the one string of a function's arguments."""
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         if text and item.kind == _CUSTOM_CALL and not item.ended:
             emitted = item.emitted + len(text)
             yield self._fragment(item, ("" if item.emitted else _OPENING) + quote(text)[1:-1])
@@ -294,19 +371,20 @@ class EventDecoder:
 
     def _summary_part(self, value: Object) -> Iterator[Delta]:
         """A part of a summary is a paragraph."""
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         if item.thought:
             yield ThinkingDelta("\n\n")
 
     def _thinking(self, value: Object) -> Iterator[Delta]:
-        item, kind, piece = self._item(value.get("output_index")), text_of(value, "type"), text_of(value, "delta")
+        item, kind, piece = self._item(value), text_of(value, "type"), text_of(value, "delta")
+        item.kind = item.kind or "reasoning"
         if piece and item.thought in ("", kind):
             item.thought = kind
             yield ThinkingDelta(piece)
 
     def _done(self, value: Object) -> Iterator[Delta]:
         """An item is complete: emit the rest of it."""
-        item, fields = self._item(value.get("output_index")), object_of(value.get("item"))
+        item, fields = self._item(value), object_of(value.get("item"))
         if item.ended:
             return
         yield from self._begin(item, fields)
@@ -327,16 +405,24 @@ class EventDecoder:
                 return
             case "reasoning":
                 yield from self._reasoning(item, fields)
+            case "image_generation_call" if shown := image(fields):
+                yield TextDelta(shown)
             case _:
                 yield from self._notice(Notice("item.unknown", clean(item.kind)[:60]))
         item.ended = True
 
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
-        item = self._item(value.get("output_index"))
+        item = self._item(value)
         for place, part in enumerate(objects_of(fields.get("content"))):
             if place < item.part:
                 continue
             about = {**value, "content_index": place}
+            if not (part.get("text") or part.get("refusal")) and (kind := text_of(part, "type")) not in _TEXTS:
+                if shown := image(part):
+                    yield from self._emit_text(about, shown)
+                else:
+                    yield from self._notice(Notice("content.unknown", clean(kind)[:60]))
+                continue
             is_new = place != item.part or not item.emitted
             yield from self._text_done({**about, "text": part.get("text")})
             yield from self._refusal_done({**about, "refusal": part.get("refusal")})
@@ -359,6 +445,11 @@ class EventDecoder:
             yield notice
 
 
+def _written(arguments: Any) -> str:
+    """JSON text; some servers give the object itself."""
+    return dumps(arguments).decode() if type(arguments) is dict else arguments if type(arguments) is str else ""
+
+
 _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]] = MappingProxyType(
     {
         _TEXT: EventDecoder._text_delta,
@@ -368,8 +459,8 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
         "response.reasoning_summary_part.added": EventDecoder._summary_part,
         "response.custom_tool_call_input.delta": EventDecoder._input_delta,
         "response.custom_tool_call_input.done": EventDecoder._input_done,
-        "response.output_item.added": EventDecoder._added,
-        "response.output_item.done": EventDecoder._done,
+        _ADDED: EventDecoder._added,
+        _DONE: EventDecoder._done,
         "response.output_text.done": EventDecoder._text_done,
         "response.output_text.annotation.added": EventDecoder._annotation,
         "response.function_call_arguments.done": EventDecoder._arguments_done,
@@ -379,6 +470,17 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
     }
 )
 """Kind of event to its reader."""
+
+
+def _word(value: Object) -> str:
+    """The status in the kind of an event about the whole answer."""
+    return text_of(value, "type").removeprefix("response.")
+
+
+def _ends(value: Object) -> bool:
+    """Whether an event of an unknown kind is the end of the answer: it holds all of it, and its kind is a status."""
+    return type(value.get("response")) is dict and meaning_of(_word(value), _STATUSES) is not None
+
 
 _SILENT: Final = frozenset(
     {
@@ -390,6 +492,10 @@ _SILENT: Final = frozenset(
         "response.reasoning_summary_part.done",
         "response.reasoning_summary_text.done",
         "response.reasoning_text.done",
+        "response.image_generation_call.in_progress",
+        "response.image_generation_call.generating",
+        "response.image_generation_call.partial_image",
+        "response.image_generation_call.completed",
     }
 )
 """Kinds of events that only repeat others."""
@@ -419,7 +525,7 @@ class WholeResponse(WholeBody):
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event."""
         try:
-            value = loads(bytes(self._body))
+            value = loads_answer(bytes(self._body))
         except JsonError as error:
             raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
         status = value.get("status") if type(value) is dict else None
@@ -428,4 +534,4 @@ class WholeResponse(WholeBody):
                 raise stream_fault(value)
             raise UpstreamProtocolError("the upstream's answer is not a response", code="answer.unreadable")
         kind = f"response.{status}"
-        yield JsonEvent(kind, {"type": kind if kind in ENDS else ENDS[0], "response": value})
+        yield JsonEvent(kind, {"type": kind if kind in ENDS or kind in _SILENT else ENDS[0], "response": value})

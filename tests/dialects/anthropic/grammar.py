@@ -40,7 +40,7 @@ def parse_sse(stream: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def check(stream: bytes, *, min_blocks: int = 1, cut: Set[str] = frozenset()) -> dict[str, Any]:
+def check(stream: bytes, *, cut: Set[str] = frozenset()) -> dict[str, Any]:
     """Fail unless *stream* is one whole, legal answer; the message that it adds up to.
 
     Calls whose ids are in *cut* were sent in pieces, and their input may end anywhere.
@@ -50,7 +50,7 @@ def check(stream: bytes, *, min_blocks: int = 1, cut: Set[str] = frozenset()) ->
     message: dict[str, Any] = first["message"]
     assert message["content"] == [] and message["stop_reason"] is None and message["stop_sequence"] is None
     message["content"] = _blocks(middle, cut=cut)
-    assert len(message["content"]) >= min_blocks
+    assert all(block["type"] != "text" or block["text"].strip() for block in message["content"]), "refused as input"
     assert delta["type"] == "message_delta"
     assert stop == {"type": "message_stop"}
     message |= delta["delta"]

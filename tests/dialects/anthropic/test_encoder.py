@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages
-from kiro_asgi.dialects.anthropic.parsing import AnthropicOptions
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import UpstreamFault
 from kiro_asgi.model.events import (
@@ -24,6 +23,7 @@ from kiro_asgi.model.events import (
     Event,
     MessageEnd,
     MessageStart,
+    RefusalDelta,
     SearchHit,
     ServerCall,
     ServerResult,
@@ -217,16 +217,36 @@ def test_usage_that_nobody_knows_does_not_overwrite_the_estimate() -> None:
     }
 
 
-def test_an_answer_without_blocks_has_an_empty_one() -> None:
-    """F282: an answer always has a block, unless the request was a mere warm-up."""
-    warm_up = ResponseMeta("msg_1", "m", 1, AnthropicOptions(warm_up=True))
+CALL = (BlockStart(1, BlockKind.TOOL_CALL, "a", "look"), ToolInputDelta("{}"), BlockEnd(1))
 
-    assert check(stream(START, END))["content"] == [{"type": "text", "text": ""}]
-    assert check(stream(START, END, meta=warm_up), min_blocks=0)["content"] == []
-    assert json.loads(b"".join(DIALECT.render(fold([START, END]), HEADING)))["content"] == [
-        {"type": "text", "text": ""}
-    ]
-    assert json.loads(b"".join(DIALECT.render(fold([START, END]), warm_up)))["content"] == []
+
+@pytest.mark.parametrize("kind", [(BlockKind.TEXT, TextDelta), (BlockKind.REFUSAL, RefusalDelta)])
+@pytest.mark.parametrize(
+    ("pieces", "content"),
+    [
+        (None, []),
+        ([], []),
+        ([""], []),
+        ([" ", "\n\n", "\t"], []),
+        ([" ", "\n", "Hi", " "], ["text"]),
+        (["Hi", "", " "], ["text"]),
+        (["\n" * 9000, "\n" * 9000], []),
+    ],
+)
+@pytest.mark.parametrize("more", [(), CALL])
+def test_no_block_is_without_a_word(kind: Any, pieces: Any, content: Any, more: Any) -> None:
+    """F282: the API refuses such text as input, and clients send back what they got; blanks before a word are kept."""
+    block = [] if pieces is None else [BlockStart(0, kind[0]), *map(kind[1], pieces), BlockEnd(0)]
+    events = [START, *block, *more, END]
+    whole = json.loads(b"".join(DIALECT.render(fold(events), HEADING)))["content"]
+    streamed = parse_sse(stream(*events))
+    opened = [event["content_block"]["type"] for event in streamed if event["type"] == "content_block_start"]
+    text = "".join(event["delta"].get("text", "") for event in streamed if event["type"] == "content_block_delta")
+
+    assert opened == [*content, *["tool_use"] * bool(more)]
+    assert [event["index"] for event in streamed if event["type"] == "content_block_start"] == [*range(len(opened))]
+    assert text == ("".join(pieces) if content else "")
+    assert [block["type"] for block in whole] == opened
 
 
 def test_code_references_are_an_event_of_their_own_if_asked_for() -> None:
@@ -306,7 +326,7 @@ def harmless(event: Event) -> Event:
         case BlockStart(index, kind):
             return BlockStart(index, kind, "c", "n", "d")
         case TextDelta():
-            return TextDelta("x")
+            return TextDelta("x" if event.text.strip() else event.text and " ")
         case Citation():
             return Citation(1)
         case ThinkingDelta():

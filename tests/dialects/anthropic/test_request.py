@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
-from kiro_asgi.dialects.anthropic.parsing import AnthropicOptions
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,
@@ -60,7 +59,6 @@ def test_the_least_request() -> None:
 
     assert parsed.prompt == LEAST
     assert parsed.stream is False
-    assert parsed.options == AnthropicOptions(warm_up=False)
 
 
 @pytest.mark.parametrize("value", [False, None, ...], ids=str)
@@ -74,7 +72,6 @@ def test_no_tokens_at_all_is_a_warm_up() -> None:
     """``max_tokens: 0`` only fills a cache."""
     parsed = DIALECT.parse(body(max_tokens=0))
 
-    assert parsed.options == AnthropicOptions(warm_up=True)
     assert parsed.prompt.sampling.max_tokens == 0
 
 

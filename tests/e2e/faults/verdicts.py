@@ -72,7 +72,7 @@ def whole(route: str, exchange: Exchange, *, stream: bool) -> Answer:
     if route == "anthropic":
         if stream:
             _check_arguments(anthropic.parse_sse(exchange.content))
-        return _anthropic(anthropic.check(exchange.content, min_blocks=0) if stream else exchange.json())
+        return _anthropic(anthropic.check(exchange.content) if stream else exchange.json())
     if route == "responses":
         return _responses(responses.check(exchange.content)[-1]["response"] if stream else _checked(exchange))
     if not stream:

@@ -501,7 +501,7 @@ EVENT = st.fixed_dictionaries(
 def test_nonsense_is_read_without_harm(events: list[Any]) -> None:
     """Any JSON gives legal events or an error of ours, and nothing else."""
     try:
-        found = deltas(HEAD, *events, end("end_turn", output_tokens=1))
+        events_of = framed(deltas(HEAD, *events, end("end_turn", output_tokens=1)))
     except KiroAsgiError:
         return
-    check_events(framed(found))
+    check_events(events_of)

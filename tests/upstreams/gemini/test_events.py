@@ -37,7 +37,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.gemini.answer import BROKEN, STOPS, stages
+from kiro_asgi.upstreams.gemini.answer import STOPS, stages
 from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
 from tests.stages.timing import assert_linear
@@ -148,7 +148,18 @@ CALL = ToolCallFragment("call_1", "f", '{"a":1}', stop=True)
             [TextDelta("\n```\nOUTCOME_FAILED\nno\n```\n")],
             id="failed-run",
         ),
-        pytest.param({"fileData": {"fileUri": "u"}}, [Notice("event.unknown", "fileData")], id="unknown"),
+        pytest.param({"fileData": {"fileUri": "u"}}, [Notice("event.malformed", "fileData")], id="no-address"),
+        pytest.param(
+            {"fileData": {"fileUri": "https://f/(1)", "mimeType": "image/png"}},
+            [TextDelta("![image](https://f/%281%29)")],
+            id="file",
+        ),
+        pytest.param(
+            {"inlineData": {"mimeType": "audio/L16;codec=pcm;rate=24000", "data": "QQ=="}},
+            [TextDelta("[file](data:audio/L16;codec=pcm;rate=24000;base64,QQ==)")],
+            id="parameters",
+        ),
+        pytest.param({"newPart": {}}, [Notice("content.unknown", "newPart")], id="unknown"),
     ],
 )
 def test_a_part(part: dict[str, Any], expected: list[Any]) -> None:
@@ -242,13 +253,13 @@ def test_calls_that_come_again(events: list[list[Any]], ids: list[str]) -> None:
 # The end.
 
 
-@pytest.mark.parametrize("reason", STOPS)
+@pytest.mark.parametrize("reason", [word for word, meaning in STOPS.items() if isinstance(meaning, StopReason)])
 def test_why_it_ended(reason: str) -> None:
     """§1.3: natural ends, the limit and filters."""
     assert read(chunk({"text": "a"}, finish=reason)) == [TextDelta("a"), Stop(STOPS[reason])]
 
 
-@pytest.mark.parametrize("reason", BROKEN)
+@pytest.mark.parametrize("reason", [word for word, meaning in STOPS.items() if not isinstance(meaning, StopReason)])
 def test_an_answer_that_broke(reason: str) -> None:
     """§1.3: an answer that went wrong is a failure, named as the service names it."""
     error = error_of(chunk({"text": "a"}, finish=reason, finishMessage="secret words"))
@@ -258,10 +269,10 @@ def test_an_answer_that_broke(reason: str) -> None:
     assert "secret" not in error.message
 
 
-@pytest.mark.parametrize("reason", ["OTHER", "IMAGE_OTHER", "NO_IMAGE", "FINISH_REASON_UNSPECIFIED", "NEW_ONE"])
+@pytest.mark.parametrize("reason", ["OTHER", "IMAGE_OTHER", "FINISH_REASON_UNSPECIFIED", "NEW_ONE"])
 def test_another_reason(reason: str) -> None:
     """§1.3: it ends what there is, and is a failure where there is nothing."""
-    assert read(chunk({"text": "a"}), chunk(finish=reason)) == [TextDelta("a"), END]
+    assert read(chunk({"text": "a"}), chunk(finish=reason)) == [TextDelta("a"), Notice("stop.unknown", reason), END]
     error = error_of(chunk(finish=reason))
     assert type(error) is UpstreamFault
     assert error.code == "stream.empty"

@@ -204,10 +204,10 @@ def test_stop_reasons(word: str) -> None:
     assert read(("metadataEvent", {"stopReason": word})) == [Stop(STOP_REASONS[word.upper()])]
 
 
-@pytest.mark.parametrize("word", ["", "WHATEVER", None, 7])
-def test_unknown_stop_reason_says_nothing(word: Any) -> None:
-    """A stop reason that we do not know is left to be inferred."""
-    assert read(("metadataEvent", {"stopReason": word})) == []
+@pytest.mark.parametrize(("word", "notices"), [("", 0), ("WHATEVER", 1), (None, 0), (7, 1)])
+def test_unknown_stop_reason_says_nothing(word: Any, notices: int) -> None:
+    """A stop reason that we do not know is left to be inferred, with a notice."""
+    assert read(("metadataEvent", {"stopReason": word})) == [Notice("stop.unknown", str(word))] * notices
 
 
 @pytest.mark.parametrize(

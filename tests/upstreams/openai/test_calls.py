@@ -185,3 +185,42 @@ def test_calls_cut_and_mixed_at_will_come_out_whole(data: st.DataObject) -> None
         mixed.append(calling(queue.pop(0)))
 
     assert sorted(calls(*mixed)) == wanted
+
+
+ROME = '{"city":"Rome"}'
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (['{"city":', '"Rome"}', ROME], [ROME]),
+        ([ROME, ROME, ROME], [ROME]),
+        (["{}", ROME], [ROME]),
+        (["{ }", '{"city":', '"Rome"}'], [ROME]),
+        (["{}", "{}"], ["{}"]),
+        (["{}"], ["{}"]),
+    ],
+)
+def test_arguments_that_come_twice_count_once(pieces: list[str], expected: list[str]) -> None:
+    """A whole object once more is the same one, and an empty one before another is none."""
+    events = [calling(piece(0, "a", "f", pieces[0])), *(calling(piece(0, None, None, each)) for each in pieces[1:])]
+    repeated = [calling(piece(0, "a", "f", each)) for each in pieces]
+
+    for sent in (events, repeated):
+        fragments = [each for each in deltas(*sent, FINISH) if isinstance(each, ToolCallFragment)]
+        assert ["".join(each.input for each in fragments)] == expected
+        assert [each.stop for each in fragments].count(True) == 1
+
+
+def test_another_name_is_another_call() -> None:
+    """Also under the number and the id of the call before it, whose arguments are complete."""
+    for first in (ROME, "{}"):
+        found = [
+            each
+            for each in deltas(calling(piece(0, "c", "f", first)), calling(piece(0, "c", "g", "{}")), FINISH)
+            if isinstance(each, ToolCallFragment)
+        ]
+        calls = {each.call_id: "".join(it.input for it in found if it.call_id == each.call_id) for each in found}
+
+        assert [each.name for each in found if each.name] == ["f", "g"]
+        assert [*calls.values()] == [first, "{}"]

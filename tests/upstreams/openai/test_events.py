@@ -106,7 +106,7 @@ def test_reasons(word: str, reason: StopReason) -> None:
 
 def test_unknown_reasons_are_ends_with_a_notice() -> None:
     """An answer is not lost for a new word."""
-    assert deltas(TEXT, chunk(finish="tired")) == [TextDelta("Hi"), Notice("finish_reason.unknown", "tired"), END]
+    assert deltas(TEXT, chunk(finish="tired")) == [TextDelta("Hi"), Notice("stop.unknown", "tired"), END]
 
 
 def test_the_stop_sequence_that_was_met() -> None:
@@ -404,4 +404,4 @@ def test_the_signature_of_a_call() -> None:
     entry = {**piece(0, "c1", "f", "{}"), "extra_content": {"google": {"thought_signature": "c2ln"}}}
     found = run(decoder(), [sse(calling(entry), chunk(finish="tool_calls")) + DONE])
 
-    assert found[:2] == [SignatureDelta("gemini.call:c2ln"), ToolCallFragment("c1", "f", "{}")]
+    assert found[:2] == [SignatureDelta("gemini.call:c2ln"), ToolCallFragment("c1", "f", "{}", stop=True)]

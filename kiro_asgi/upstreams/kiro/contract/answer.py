@@ -78,7 +78,8 @@ def _stop_reason(word: str, *, legacy: bool = True) -> StopReason:
         word: E.g. ``MAX_TOKENS``.
         legacy: Whether ``STOP_SEQUENCE``, and all that the contract does not know, is the plain end, too.
     """
-    reason = STOP_REASONS.get(word.strip().upper(), StopReason.END)
+    known = STOP_REASONS.get(word.strip().upper())
+    reason = known if isinstance(known, StopReason) else StopReason.END
     return LEGACY.get(reason, StopReason.END) if legacy else reason
 
 
