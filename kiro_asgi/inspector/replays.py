@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
@@ -28,7 +29,10 @@ from kiro_asgi.model.events import (
     Stop,
     TextDelta,
     ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolInputDelta,
 )
 from kiro_asgi.replay import Replay, Step
@@ -51,6 +55,9 @@ _BLOCK_TEXT: Final = 256 * 1024
 
 _WORDS_BYTES: Final = 8192
 """Bytes of a service's refusal that are shown."""
+
+_PARTIAL: Final = 20
+"""Calls that were not sent whole that are shown."""
 
 _DEPTH: Final = 24
 """Levels of a value that are shown."""
@@ -309,6 +316,39 @@ def _as_they_came(steps: Sequence[Step]) -> Mapping[str, str]:
         if isinstance(step.value, ToolCallFragment):
             pieces[step.value.call_id].append(step.value.input)
     return {call_id: "".join(found) for call_id, found in pieces.items()}
+
+
+def partial_calls(replay: Replay) -> list[Mapping[str, Any]]:
+    """Tool calls of which something came, and that the client was not sent whole; each with what came, and why."""
+    found: dict[tuple[int, str], tuple[list[str], list[str]]] = {}
+    whys: dict[str, str] = {}
+    whole: set[str] = set()
+    attempt = 0
+    for step in replay.steps:
+        attempt = step.attempt or attempt
+        match step.value:
+            case ToolCallFragment(call_id, name, text):
+                names, pieces = found.setdefault((attempt, call_id), ([], []))
+                names.append(name)
+                pieces.append(text)
+            case ToolCallCut(info) | ToolCallMalformed(info):
+                whys[info.call_id] = info.reason
+            case ToolCallEnd(call_id):
+                whole.add(call_id)
+    calls = (
+        (call_id, next(filter(None, names), ""), "".join(pieces))
+        for (_, call_id), (names, pieces) in found.items()
+        if call_id not in whole
+    )
+    return [
+        {
+            "name": name,
+            "arguments": text[:_BLOCK_TEXT],
+            "bytes": len(text.encode(errors="replace")),
+            "why": whys.get(it, ""),
+        }
+        for it, name, text in islice(calls, _PARTIAL)
+    ]
 
 
 def _block_fields(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -82,6 +82,7 @@ def _row(call: RecordedCall, prices: Iterable[Price]) -> Iterator[tuple[str, Any
     yield "principal", facts.principal
     yield "agent", call.agent
     yield "pinned", call.pinned or None
+    yield "remarks", [each.short for each in call.remarks] or None
     yield "attempts", len(call.attempts) if end is None else end.attempts
     yield "received_bytes", call.received.total
     yield "sent_bytes", call.sent.total
@@ -134,6 +135,7 @@ def detail(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
     return {
         **row(call, prices),
         "recorded": call.recording is not None,
+        "remarks": [each.whole for each in call.remarks],
         "tries": [dict(_attempt(each, started)) for each in call.attempts],
         "received": call.received.pairs(),
         "sent": call.sent.pairs(),

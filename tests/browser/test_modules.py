@@ -29,6 +29,10 @@ CALL: Final = {
     "finish": "tool_call",
     "rules": ["turns.merged"],
     "notices": {"call.mended": 1},
+    "remarks": [
+        {"kind": "error", "code": "UpstreamThrottled", "mark": "✗", "words": "service's rate limit", "times": 1},
+        {"kind": "notice", "code": "call.mended", "mark": "⚠", "words": "changed on the way", "times": 1},
+    ],
     "usage": {"input": 90_000, "cache_read": 20_000, "cache_write": 0, "output": 12, "thinking": 3},
     "seconds": 5.25,
     "first": 0.25,
@@ -49,7 +53,10 @@ FITTING: Final = (
     "key:alice agent:claude-cli",
     "slow:>5s slow:<6 first:250ms first:<=0.25 gap:>=2s",
     "tries:>1 rule:turns notice:call",
-    "has:tool has:thinking has:pin has:rule has:notice",
+    "has:tool has:thinking has:pin has:rule has:notice has:error",
+    'problem:"rate limit" problem:mended',
+    "needle text:haystack -text:pin",
+    'text:"two words"',
     "input:>100k output:<13 cost:>0.5",
     "-bob -status:2xx -has:image",
     'outcome:"cut" "key:alice"',
@@ -67,6 +74,9 @@ UNFITTING: Final = (
     "key:bob",
     "input:>1000k",
     "nothing:here",
+    "has:slow",
+    "text:sonnet",
+    "-needle",
     '"sonnet cut"',
 )
 
@@ -163,10 +173,13 @@ def test_what_a_filter_lets_through(page):
     """Each name with what it is compared to; nothing that is typed breaks it."""
     body = """
         const [call, words] = told, {filter} = await module("filter.js");
-        return words.map((each) => filter(each)(call));
+        return words.map((each) => filter(each, (word) => ["needle", "haystack", "two words"].includes(word))(call));
     """
     words = [*FITTING, *UNFITTING]
     assert dict(zip(words, run(page, body, CALL, words), strict=True)) == {each: each in FITTING for each in words}
+    script = 'const {searched} = await module("filter.js"); return told.map((each) => searched(each));'
+    looked = run(page, script, "a b:cde -fgh key:x", "text:i")
+    assert looked == [["b:cde", "fgh"], []]
     typed = ["-", '"', ":", "status:", "status:>", "-:", "slow:>..5", "\\", "(", "[a", "has:", "💥", "constructor:x"]
     assert {*map(type, run(page, body, CALL, typed))} == {bool}
 

@@ -198,7 +198,7 @@ def test_a_client_that_leaves(page, site):
         while b"content_block_delta" not in came:
             came += client.recv(65536)
     call = ended(page, came.partition(b"request-id: ")[2].partition(b"\r\n")[0].decode())
-    assert "disconnected" in page.find_element("css selector", ".detail .head").text
+    assert "client left" in page.find_element("css selector", ".detail .head").text
     assert "broke off here" in panel(page, f"{call}/answer", "broke off")
     assert "TextDelta" in panel(page, f"{call}/stream", "TextDelta")
 

@@ -6,7 +6,8 @@ import { ask } from "./api.js";
 import { compareOf } from "./compare.js";
 import { conversationOf } from "./conversation.js";
 import { h, table } from "./dom.js";
-import { clock, cost, count, model, seconds, standing, tokens } from "./format.js";
+import { clock, cost, count, model, pace, seconds, standing, tokens } from "./format.js";
+import { problemsOf } from "./problem.js";
 import { requestOf } from "./request.js";
 import { streamOf } from "./stream.js";
 import { timeline } from "./timeline.js";
@@ -23,7 +24,7 @@ function facts(call) {
     ["Error", call.error && `${call.error} ${call.code ?? ""}`],
     ["Stopped because", call.finish],
     ["Tokens", usage && `${tokens(usage)}${usage.thinking ? `, ${count(usage.thinking)} of them thinking` : ""}${usage.cache_read ? `, ${count(usage.cache_read)} read from a cache` : ""}`],
-    ["Pace", call.tokens_per_second && `${usage?.output_estimated ? "≈" : ""}${call.tokens_per_second} tokens/s`],
+    ["Pace", call.tokens_per_second && `${usage?.output_estimated ? "≈" : ""}${pace(call.tokens_per_second)} tokens/s`],
     ["Credits", usage?.credits],
     ["Cost", call.cost !== undefined && cost(call.cost)],
     ["Client made us wait", call.blocked >= 0.01 && seconds(call.blocked)],
@@ -97,7 +98,7 @@ function exportsOf(call) {
 
 /** What there is to see of a call: its part of the address, its name, and what makes it. */
 const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js").Child[]>][]} */ ([
-  ["facts", "Facts", async (call) => [facts(call), attempts(call), exportsOf(call)]],
+  ["facts", "Facts", async (call) => [...await problemsOf(call), facts(call), attempts(call), exportsOf(call)]],
   ["answer", "Answer", answerOf],
   ["stream", "Stream", streamOf],
   ["request", "Request", requestOf],
