@@ -132,7 +132,9 @@ def _all(end: EndFacts, attempts: Sequence[AttemptFacts]) -> Iterator[Remark]:
     # What was withheld comes first: it is why somebody looks.
     for code, times in sorted(end.notices.items(), key=lambda notice: not notice[0].startswith("call.")):
         yield Remark(Kind.NOTICE, code[:_CODE], of_notice(code), _MARKS.get(code, "⚠"), times)
-    if end.finish and (why := FINISHES.get(end.finish, _UNKNOWN_END)) is not None:
+    # The gateway calls an answer of which a call was cut one that reached its limit, so that clients go on.
+    is_told = end.finish == "length" and "call.cut" in end.notices
+    if end.finish and not is_told and (why := FINISHES.get(end.finish, _UNKNOWN_END)) is not None:
         yield Remark(Kind.NOTICE, end.finish[:_CODE], why, _MARKS.get(end.finish, "⚠"))
     yield from _tries(end, attempts)
     rules = () if end.plan is None else end.plan.rules
@@ -147,13 +149,13 @@ def _tries(end: EndFacts, attempts: Sequence[AttemptFacts]) -> Iterator[Remark]:
     if end.plan is None or end.plan.number == 1:
         return
     causes = dict.fromkeys(
-        f"{each.plan.upstream}: {of_error(each.error, each.code).short}." for each in attempts if each.error
+        f"At {each.plan.upstream}: {of_error(each.error, each.code).short}." for each in attempts if each.error
     )
     upstreams = {each.plan.upstream for each in attempts}
     fell = len({*upstreams, end.plan.upstream}) > 1
     said = Sentences(
         "another service asked" if fell else "tried again",
-        f"A service was asked {end.plan.number} times. {' '.join(causes)}".strip(),
+        f"{end.plan.number} requests were sent to services. {' '.join(causes)}".strip(),
         "Attempts, below, has each of them.",
     )
     yield Remark(Kind.NOTICE, "call.fell_over" if fell else "call.retried", said, "⇄" if fell else "↻", end.plan.number)

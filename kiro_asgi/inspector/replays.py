@@ -18,6 +18,7 @@ from zlib import crc32
 import attrs
 from attrs import define, field, frozen
 
+from kiro_asgi.inspector.sentences import of_error, of_notice
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -385,7 +386,7 @@ def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] 
         "reason": end.stop_reason.value,
         "sequence": end.stop_sequence,
         "said_by": stops[0].stage if stops else "",
-        "notices": [as_value(each) for each in end.notices],
+        "notices": [{**as_value(each), "words": of_notice(each.code).cause} for each in end.notices],
         "cut": [as_value(each) for each in end.truncations],
         "malformed": [as_value(each) for each in end.malformed],
     }
@@ -412,4 +413,5 @@ def _attempt_fields(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) 
     if (end := ends.get(int(attempt.plan.number("n")))) is not None:
         yield "outcome", end.text("outcome")
         yield "error", end.text("error") or None
+        yield "said", of_error(end.text("error"), end.text("code")).short if end.text("error") else None
         yield "code", end.text("code") or None

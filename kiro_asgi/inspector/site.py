@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
+from os import getpid
 from time import time
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -44,6 +45,7 @@ from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall, Seen
 from kiro_asgi.inspector.recordings import Recordings, Run, Unseen
 from kiro_asgi.inspector.rows import Price, detail, read_prices, row
+from kiro_asgi.inspector.sentences import of_error
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import KEPT_DAYS, PARTS, as_csv, read_day, totals
@@ -133,6 +135,8 @@ _SEVERAL: Final = 200
 
 _SEARCHED: Final = 200
 """Characters of a text that is searched for."""
+
+_NOT_KEPT: Final = "process %d does not keep this call: it made room, or another process of the gateway has it"
 
 _NUMBER: Final = re.compile("[0-9]{1,15}")
 
@@ -316,7 +320,7 @@ class Inspector:
     async def _call(self, request_id: str, send: Send) -> None:
         call = self.calls.find(request_id)
         if call is None:
-            raise _Refused(404, "this call is not kept any more")
+            raise _Refused(404, _NOT_KEPT % getpid())
         await _respond_json(send, detail(call, self._prices))
 
     async def _change(self, name: str, scope: Scope, send: Send) -> None:
@@ -352,11 +356,13 @@ class Inspector:
     def _find(self, request_id: str) -> RecordedCall:
         call = self.calls.find(request_id)
         if call is None:
-            raise Unseen("this call is not kept any more")
+            raise Unseen(_NOT_KEPT % getpid())
         return call
 
     async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _respond_json(send, {**self._sources.accounts(), "allowances": self.calls.allowances})
+        told = self._sources.accounts()
+        resting = [{**each, "words": of_error(each["reason"], "").short} for each in told["resting"]]
+        await _respond_json(send, {**told, "resting": resting, "allowances": self.calls.allowances})
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sums of usage for the page."""
@@ -444,6 +450,7 @@ class Inspector:
             "fresh": changes.fresh,
             "gone": changes.gone,
             "content": "none" if self._sources.recordings is None else self._settings.content,
+            "process": getpid(),
             "bytes": self.calls.size,
             "most_bytes": self._settings.bytes,
             "most_calls": self._settings.calls,

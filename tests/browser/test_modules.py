@@ -85,7 +85,15 @@ TIMED: Final[dict[str, Any]] = {
     "seconds": 4.0,
     "first": 2.0,
     "tries": [
-        {"number": 1, "at": 0.0, "seconds": 1.0, "upstream": "away", "outcome": "refused", "error": "Unreachable"},
+        {
+            "number": 1,
+            "at": 0.0,
+            "seconds": 1.0,
+            "upstream": "away",
+            "outcome": "refused",
+            "error": "X",
+            "said": "no way",
+        },
         {"number": 2, "at": 1.0, "seconds": 3.0, "upstream": "kiro", "outcome": "complete"},
     ],
     "received": [[2.0, 100], [2.1, 100], [3.1, 100], [3.2, 5000]],
@@ -219,7 +227,7 @@ def test_the_strip_is_to_scale(page):
     assert (seen["beats"], seen["marks"]) == ([1.5], [2, 4])
     assert (
         "2 attempts" in seen["words"]
-        and "1 of them signs of life" in seen["words"]
-        and "longest silence 2" in seen["words"]
+        and "1 of them only to keep the connection open" in seen["words"]
+        and "longest pause 2" in seen["words"]
     )
-    assert "1 away ✗ Unreachable" in seen["labels"]
+    assert "1: away ✗ no way" in seen["labels"]

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The filter of the list: words that all have to fit, each a text that occurs anywhere, or `name:value`.  A `-` before a
- * word turns it around; `"` holds words together.  Nothing here knows of the page.
+ * word negates it; `"` holds words together.  Nothing here knows of the page.
  */
 
 import { model } from "./format.js";

@@ -57,6 +57,16 @@ export function model(call) {
   return !used || asked === used ? asked || used : asked ? `${asked} → ${used}` : used;
 }
 
+const FINISHES = /** @type {Record<string, string>} */ ({
+  end: "the model had said all", tool_call: "the model called a tool", length: "it was cut, or reached its limit of tokens", context_full: "the context window is full",
+  stop_sequence: "a stop sequence came", content_filter: "a filter took the rest", paused: "the service paused", refusal: "the model declined",
+});
+
+/** Why a model stopped, in words. @param {string} reason */
+export function finishes(reason) {
+  return Object.hasOwn(FINISHES, reason) ? FINISHES[reason] : reason;
+}
+
 /** A number of things, in the singular or the plural. @param {number} number @param {string} one @param {string} [more] */
 export function many(number, one, more = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : more}`;

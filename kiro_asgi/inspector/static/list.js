@@ -53,7 +53,7 @@ export class CallList {
   #search = h("p", { class: "note unknown", role: "status", hidden: true });
   #nothing = h("p", { class: "note nothing", hidden: true });
   #count = h("p", { class: "count", "aria-live": "polite" });
-  #room = h("p", { class: "room" });
+  #room = h("p", { class: "room", title: "The list has the calls of one process of the gateway; others have their own" });
   #input = /** @type {HTMLInputElement} */ (h("input", {
     id: "filter", type: "search", spellcheck: "false", autocomplete: "off",
     placeholder: "status:4xx  model:sonnet  key:alice  slow:>5s  first:>2s  rule:  -outcome:complete",
@@ -75,12 +75,12 @@ export class CallList {
       h("div", { class: "bar" },
         h("label", { for: "filter" }, "Filter"), this.#input,
         this.#pause,
-        h("button", { type: "button", title: "Let go of all calls that have ended and are not pinned", click: () => ask("calls", { method: "DELETE" }) }, "Clear"),
+        h("button", { type: "button", title: "Delete all calls that have ended and are not pinned", click: () => ask("calls", { method: "DELETE" }) }, "Clear"),
         this.#count, this.#room),
       h("div", { class: "bar chips", role: "group", "aria-label": "Show only" }, ...this.#chips.map(({ button }) => button)),
       this.#problem, this.#search,
       h("details", { class: "help" }, h("summary", {}, "How to filter"),
-        h("p", {}, `Words that occur anywhere, also in requests and answers where the gateway keeps them, or name:value. A call matches if all of them fit. Names: ${NAMES.join(", ")}. Numbers take >, <, >=, <=, and s, ms or k behind them; status takes 4xx. A - before a word turns it around. Keys: j and k go down and up, Enter opens, / filters, p pauses, Escape closes.`)),
+        h("p", {}, `Words that occur anywhere, also in requests and answers where the gateway keeps them, or name:value. A call matches if all of them fit. Names: ${NAMES.join(", ")}. Numbers take >, <, >=, <=, and s, ms or k behind them; status takes 4xx. A - before a word excludes calls that match it. Keys: j and k go down and up, Enter opens, / filters, p pauses, Escape closes.`)),
       this.#pane);
     live.addEventListener("change", () => this.refresh());
     new ResizeObserver(() => this.#draw()).observe(this.#pane);
@@ -122,11 +122,11 @@ export class CallList {
   /** Show what the gateway keeps now. */
   refresh() {
     this.#shown = this.live.matching(this.#fits);
-    const all = this.live.calls.size, { bytes: used, most_bytes: most } = this.live.room;
+    const all = this.live.calls.size, { bytes: used, most_bytes: most, process } = this.live.room;
     const words = this.#shown.length === all ? many(all, "call") : `${this.#shown.length.toLocaleString("en")} of ${many(all, "call")}`;
     if (this.#count.textContent !== words) this.#count.textContent = words;
-    this.#pause.textContent = this.live.state === "paused" ? "Go on" : "Pause";
-    this.#room.textContent = most ? `${bytes(used)} of ${bytes(most)}` : "";
+    this.#pause.textContent = this.live.state === "paused" ? "Resume" : "Pause";
+    this.#room.textContent = most ? `${bytes(used)} of ${bytes(most)}, process ${process}` : "";
     this.#searching();
     this.#table.classList.toggle("bare", this.live.content === "none");
     for (const { name, word, button } of this.#chips) {

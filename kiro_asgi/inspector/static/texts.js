@@ -97,7 +97,7 @@ export class Search {
     let next = null;
     for (const [word, known] of this.#looked) {
       const numbers = [];
-      for (const call of this.calls()) if (call.state === "ended" && !known.has(call.number)) numbers.push(call.number);
+      for (const call of this.calls()) if (call.recorded && call.state === "ended" && !known.has(call.number)) numbers.push(call.number);
       this.left += numbers.length;
       if (numbers.length) next ??= /** @type {[string, number[]]} */ ([word, numbers.sort((one, other) => other - one).slice(0, MOST)]);
     }
