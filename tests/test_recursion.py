@@ -49,6 +49,7 @@ BOUNDED = {
         "_json_schema": REQUEST,
     },
     "dialects.structure": {"_problems": REQUEST},
+    "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
     "replay.trimming": {"_replaced": READ},

@@ -35,6 +35,7 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses import fields
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
+from kiro_asgi.inspector.sentences import CODES, ERRORS
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -196,6 +197,14 @@ def _errors(kind: type[errors.KiroAsgiError], depth: int) -> Iterator[Row]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield from _errors(child, depth + 1)
+
+
+def advice() -> Iterator[Row]:
+    yield "Error", "In the inspector", "What to do"
+    for kind, said in ERRORS.items():
+        yield f"``{kind.__name__}``", said.short, plain(said.advice)
+    for code, said in CODES.items():
+        yield f"code ``{code}``", said.short, plain(said.advice)
 
 
 def handled(heading: str, table: Mapping[str, fields.Support]) -> Iterator[Row]:
@@ -432,6 +441,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "simulated-rules": (simulated_rules, "62 8 30"),
     **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in formats.FORMATS},
     "errors": (error_tree, "34 10 12 44"),
+    "advice": (advice, "34 20 46"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),
     **{f"matrix-{api}": (partial(matrix, api), "28" + " 12" * len(MATRIX["services"])) for api in MATRIX["apis"]},

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import OrderedDict, deque
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.inspector.remarks import Remark, remarks_on
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, PlanFacts
 from kiro_asgi.tapes.recorder import Recorder, Recording
 
@@ -92,6 +93,9 @@ _BEATS: Final = 200
 _HEADERS: Final = 30
 """Rate-limit headers that are kept of an answer."""
 
+_GONE: Final = 4096
+"""Calls of which it is known that they are gone; a viewer who was away for more begins anew."""
+
 _REFRESH: Final = 0.1
 """Seconds between two changes of a call that merely goes on."""
 
@@ -153,15 +157,35 @@ class RecordedCall:
     recording: Recording | None = None
     """Its recording; ``None`` where nothing was recorded, or memory was short."""
 
+    asked: str = ""
+    """The beginning of what its client asked; empty until somebody looks, and where no prose is kept."""
+
+    tools: tuple[str, ...] | None = None
+    """Names of the tools that its answer calls; ``None`` until somebody looks after its end."""
+
     pinned: bool = False
     """Whether it stays, with what was recorded, while others make room."""
 
     end: EndFacts | None = None
+    remarks: tuple[Remark, ...] = ()
+    """What is to be said of it, once it has ended."""
+
     seen: float = 0.0
     """When it last changed, by the application's clock."""
 
     size: int = 0
     """Bytes of memory that it takes, about."""
+
+
+@frozen
+class Seen:
+    """What a viewer knows: numbers of changes, 0 for nothing."""
+
+    change: int = 0
+    """The last change of a call."""
+
+    gone: int = 0
+    """The last time that one went."""
 
 
 @frozen
@@ -171,19 +195,34 @@ class Changes:
     calls: tuple[RecordedCall, ...]
     """In the order of their changes."""
 
-    latest: int
-    """Number of the last change among them, to ask with next."""
+    seen: Seen
+    """With them, to ask with next."""
 
-    oldest: int
-    """Number of the oldest call that is kept in its order; those before it are gone, unless they are in *kept*."""
+    gone: tuple[int, ...]
+    """Numbers of calls that are not kept any more."""
 
-    kept: tuple[int, ...]
-    """Older calls that have not ended, or are pinned."""
+    fresh: bool
+    """Whether these are all that are kept, and the viewer begins anew."""
+
+
+@define(eq=False)
+class _Sort:
+    """Calls that have ended and may make room, of one sort, those that ended first at first."""
+
+    calls: OrderedDict[str, RecordedCall] = field(factory=OrderedDict)
+    recorded: OrderedDict[str, RecordedCall] = field(factory=OrderedDict)
+    """Those of them with a recording."""
+
+    size: int = 0
+    """Bytes of memory that they take, about."""
 
 
 @define(eq=False)
 class RecentCalls(ByteObserver):
-    """Keeps calls until there are too many, or they take too much memory; then the oldest go, those under way last.
+    """Keeps calls until there are too many, or they take too much memory.
+
+    Then the oldest of the sort of which there is most makes room, so no flood of one sort takes the room of another:
+    good calls are one, and calls with the same error, or the same notice, are.  Those under way go last.
 
     Event loops in several threads may call it at once.
     """
@@ -206,13 +245,16 @@ class RecentCalls(ByteObserver):
     _recorded: dict[str, RecordedCall] = field(init=False, factory=dict)
     """Those with a recording, in the order in which they came."""
 
+    _sorts: dict[str, _Sort] = field(init=False, factory=dict)
+    """Calls that have ended and are not pinned; there are as many sorts as the page has words, and those in use."""
+
+    _gone: deque[tuple[int, int]] = field(init=False, factory=lambda: deque(maxlen=_GONE))
+    """Number of a change, and of the call that went with it."""
+
     _number: int = field(init=False, default=0)
     _change: int = field(init=False, default=0)
     size: int = field(init=False, default=0)
     """Bytes of memory that all take, about."""
-
-    deletions: int = field(init=False, default=0)
-    """Times that a viewer deleted calls; those who have seen fewer begin anew."""
 
     allowances: dict[str, dict[str, str]] = field(init=False, factory=dict)
     """By credential the rate-limit headers of its last answer that had any: names and values."""
@@ -284,6 +326,8 @@ class RecentCalls(ByteObserver):
         with self._guard:
             if (kept := self._by_id.get(call.request_id)) is not None:
                 kept.end, kept.state = end, State.ENDED
+                kept.remarks = remarks_on(end, [each.facts for each in kept.attempts if each.facts is not None])
+                self._let_go(kept)
                 self._changed(kept, call.started + end.seconds)
                 self._make_room()
 
@@ -296,6 +340,12 @@ class RecentCalls(ByteObserver):
         with self._guard:
             return list(self._by_id.values())
 
+    def numbered(self, numbers: Collection[int]) -> list[RecordedCall]:
+        """Those with the numbers, as far as they are kept, the newest first."""
+        wanted = frozenset(numbers)
+        with self._guard:
+            return [call for call in reversed(self._by_id.values()) if call.number in wanted]
+
     def pin(self, request_id: str, pinned: bool) -> bool:
         """Let a call stay, or no longer; whether there is such a call, and room: half of it may be pinned."""
         with self._guard:
@@ -304,38 +354,34 @@ class RecentCalls(ByteObserver):
             if kept is None or (pinned and taken + kept.size > self._bytes // 2):
                 return False
             kept.pinned = pinned
+            if kept.state is State.ENDED:
+                (self._hold if pinned else self._let_go)(kept)
             self._changed(kept, kept.seen)
             return True
 
     def delete(self, request_id: str) -> None:
         """Let go of a call that has ended; of an empty id all of them, but those that are pinned."""
         with self._guard:
-            self.deletions += 1
             for each in list(self._by_id.values()):
                 wanted = each.facts.request_id == request_id if request_id else not each.pinned
                 if wanted and each.state is State.ENDED:
                     self._drop(each)
 
-    def changes(self, after: int, most: int) -> Changes:
-        """The calls that changed after that change, those that did so first, and no more than *most*."""
+    def changes(self, seen: Seen, most: int) -> Changes:
+        """The calls that changed since, those that did so first, and no more than *most*."""
         with self._guard:
+            fresh = seen == Seen() or (len(self._gone) == _GONE and seen.gone < self._gone[0][0])
+            if fresh:
+                seen = Seen(0, self._change)
             found = []
             for kept in reversed(self._by_change.values()):
-                if kept.change <= after:
+                if kept.change <= seen.change:
                     break
                 found.append(kept)
+            gone = tuple(number for change, number in self._gone if change > seen.gone)
             calls = tuple(islice(reversed(found), most))
-            latest = calls[-1].change if calls else max(after, 0)
-            return Changes(calls, latest, *self._oldest())
-
-    def _oldest(self) -> tuple[int, tuple[int, ...]]:
-        """Number of the oldest call that is to make room, or of the next one, and those before it."""
-        kept: list[int] = []
-        for each in self._by_id.values():
-            if each.state is State.ENDED and not each.pinned:
-                return each.number, tuple(kept)
-            kept.append(each.number)
-        return self._number + 1, tuple(kept)
+            latest = calls[-1].change if calls else seen.change
+            return Changes(calls, Seen(latest, self._change), gone, fresh)
 
     def _progressed(self, kept: RecordedCall, at: float) -> None:
         if at - kept.seen >= _REFRESH:
@@ -352,28 +398,58 @@ class RecentCalls(ByteObserver):
         size = _CALL_BYTES + _ATTEMPT_BYTES * len(kept.attempts) + kept.received.bytes + kept.sent.bytes
         size += 0 if kept.recording is None else kept.recording.size
         self.size += size - kept.size
+        if (sort := self._sorts.get(_sort(kept))) is not None and kept.facts.request_id in sort.calls:
+            sort.size += size - kept.size
         kept.size = size
+
+    def _let_go(self, kept: RecordedCall) -> None:
+        """Let a call that has ended make room for others."""
+        sort = self._sorts.setdefault(_sort(kept), _Sort())
+        sort.calls[kept.facts.request_id] = kept
+        sort.size += kept.size
+        if kept.recording is not None:
+            sort.recorded[kept.facts.request_id] = kept
+
+    def _hold(self, kept: RecordedCall) -> None:
+        """Let a call make room no longer, as it is pinned, or gone."""
+        name = _sort(kept)
+        sort = self._sorts.get(name)
+        if sort is not None and sort.calls.pop(kept.facts.request_id, None) is not None:
+            sort.recorded.pop(kept.facts.request_id, None)
+            sort.size -= kept.size
+            if not sort.calls:
+                del self._sorts[name]
 
     def _make_room(self) -> None:
         while self._recorded and self.size > self._bytes:
-            self._forget(next((each for each in self._recorded.values() if each.end and not each.pinned), None))
+            most = max(self._sorts.values(), key=lambda sort: (bool(sort.recorded), sort.size), default=_Sort())
+            self._forget(next(iter((most.recorded or self._recorded).values())))
         while len(self._by_id) > 1 and (len(self._by_id) > self._most or self.size > self._bytes):
-            ended = (kept for kept in self._by_id.values() if kept.state is State.ENDED and not kept.pinned)
-            self._drop(next(ended, next(iter(self._by_id.values()))))
+            most = max(self._sorts.values(), key=lambda sort: len(sort.calls), default=_Sort())
+            self._drop(next(iter((most.calls or self._by_id).values())))
 
     def _drop(self, gone: RecordedCall) -> None:
+        self._hold(gone)
         del self._by_id[gone.facts.request_id], self._by_change[gone.facts.request_id]
         self._recorded.pop(gone.facts.request_id, None)
         self.size -= gone.size
+        self._change += 1
+        self._gone.append((self._change, gone.number))
 
-    def _forget(self, kept: RecordedCall | None) -> None:
-        """Let go of a recording; of ``None`` the oldest of those under way, and pinned."""
-        gone = next(iter(self._recorded.values())) if kept is None else kept
+    def _forget(self, gone: RecordedCall) -> None:
+        """Let go of a recording."""
         del self._recorded[gone.facts.request_id]
+        if (sort := self._sorts.get(_sort(gone))) is not None:
+            sort.recorded.pop(gone.facts.request_id, None)
         if gone.recording is not None and self._recorder is not None and gone.end is None:
             self._recorder.forget(gone.recording)
         gone.recording = None
         self._measure(gone)
+
+
+def _sort(call: RecordedCall) -> str:
+    """Which calls it makes room for: its worst remark, in the page's words, of which there are not many."""
+    return call.remarks[0].said.short if call.remarks else ""
 
 
 def _bare(call: CallFacts) -> CallFacts:

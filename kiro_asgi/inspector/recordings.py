@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from time import monotonic
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -25,20 +26,41 @@ from kiro_asgi.inspector.replays import (
     attempts_of,
     one_recorded,
     one_step,
+    partial_calls,
     recorded_steps,
     steps_of,
 )
+from kiro_asgi.inspector.texts import (
+    BODY_BYTES,
+    asked_in,
+    documents,
+    is_user,
+    messages_of,
+    shortened,
+    tools_in,
+    words_of,
+)
+from kiro_asgi.observers.base import Outcome
 from kiro_asgi.replay import Difference, Replay, derive, read_setting, same_start
 from kiro_asgi.setting import Bounds, Choices
 from kiro_asgi.tapes import Tape
 from kiro_asgi.tapes.recorder import TapeMaker
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
+_SEARCH: Final = 0.1
+"""Seconds that one step of a search takes; the page goes on with what was not looked at."""
+
 _EVENTS: Final = 400
 """Events around a difference that are shown of each run."""
 
-_MESSAGES: Final = ("messages", "input", "contents")
-"""Members of a request that hold a conversation, in any of the APIs."""
+_SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
+_SYSTEM_ROLES: Final = ("system", "developer")
+"""Members of a request, and roles of messages, that hold the system message, in any of the APIs."""
+
+_MARK: Final = "cache_control"
+
+_BRANCHES: Final = 50
+"""Earlier calls of a conversation with which one is compared."""
 
 _SENT_BYTES: Final = 16 * 1024
 """Bytes that are shown of what the client was sent where that cannot be read as an answer: one under way, a refusal."""
@@ -141,6 +163,61 @@ class Recordings:
         sent = tape.sent[-_SENT_BYTES:].decode("utf-8", "replace")
         return {"attempts": attempts_of(tape), "passed": False, "blocks": [], "end": None, "why": why, "sent": sent}
 
+    def glimpses(self, calls: Iterable[RecordedCall]) -> Mapping[str, Any]:
+        """What was asked in each, and the tools that its answer calls, by its number; as many as there is time for."""
+        found, end = {}, monotonic() + _SEARCH
+        for call in calls:
+            self._glimpse(call)
+            found[str(call.number)] = {"asked": call.asked, "tools": call.tools or ()}
+            if monotonic() > end:
+                break
+        return {"calls": found}
+
+    def _glimpse(self, call: RecordedCall) -> None:
+        if call.recording is not None and call.tools is None:
+            request, answer = _documents(call)
+            if self._content == "full" and not call.asked:
+                call.asked = shortened(self._maker.cover(asked_in(request)))
+            if call.end is not None:
+                call.tools = tuple(map(self._maker.cover, tools_in(answer)))
+
+    def search(self, text: str, calls: Iterable[RecordedCall]) -> Mapping[str, Any]:
+        """Numbers of those in whose request or answer the text is, and of all that there was time to look at.
+
+        Secrets are covered before anything is found, lest somebody find them letter by letter.
+
+        Raises:
+            Unseen: No prose is kept.
+        """
+        if self._content != "full":
+            raise Unseen("only inspector.content = full keeps texts that can be searched")
+        wanted, end = text.casefold(), monotonic() + _SEARCH
+        found, looked = [], []
+        with self._guard:
+            for call in calls:
+                looked.append(call.number)
+                words = words_of(*_documents(call)) if call.recording is not None else ""
+                if wanted in words.casefold() and wanted in self._maker.cover(words).casefold():
+                    found.append(call.number)
+                if monotonic() > end:
+                    break
+        return {"found": found, "looked": looked}
+
+    def failure(self, call: RecordedCall) -> Mapping[str, Any]:
+        """What services said in attempts that failed, and the tool calls that the client was not sent whole.
+
+        Raises:
+            Unseen: Nothing is kept.
+        """
+        failed = [each for each in attempts_of(self.tape(call)) if each.get("outcome") != Outcome.COMPLETE.value]
+        try:
+            replay = self._replay(call, Run())
+            passed = not any(step.kind == "item" for step in replay.steps)
+            partial = partial_calls(self._derive(call, Run(), _TRANSLATED) if passed else replay)
+        except Unseen:
+            partial = []
+        return {"attempts": failed, "partial": partial}
+
     def request(self, call: RecordedCall) -> Mapping[str, Any]:
         """The client's request, the requests to services, and the rules by which one became the other.
 
@@ -174,40 +251,31 @@ class Recordings:
         return {name: value for name, value in explanation.items() if name != "payload"}
 
     def conversation(self, call: RecordedCall, calls: Iterable[RecordedCall]) -> Mapping[str, Any]:
-        """The calls of the same conversation, each with what it has in common with the one before.
+        """The calls of the same conversation, each with what it has in common with the one that it goes on from.
 
-        Where fewer messages are the same than the one before had, a service's cache of the prompt begins anew.
+        A conversation is known by what its user said first; the system message may change from call to call.  A call
+        goes on from the earlier one with which it has most in common: a client may ask several times, or in branches.
 
         Raises:
             Unseen: The request is not kept, or is none of messages.
         """
-        mine = self._messages(call)
-        if not mine:
+        mine = _turns(call)
+        if mine is None:
             raise Unseen("this request holds no conversation")
         turns: list[Mapping[str, Any]] = []
-        before: list[str] = []
+        before: list[_Turns] = []
         for each in calls:
-            if each is not call and (each.facts.principal, each.facts.api) != (call.facts.principal, call.facts.api):
+            if (each.facts.principal, each.facts.api) != (call.facts.principal, call.facts.api):
                 continue
-            messages = mine if each is call else self._messages(each)
-            if messages[:1] != mine[:1]:
+            said = mine if each is call else _turns(each)
+            if said is None or said.first != mine.first:
                 continue
-            same = same_start(before, messages)
-            facts = {"id": each.facts.request_id, "time": each.facts.time}
-            turns.append({**facts, "messages": len(messages), "same": same, "changed": same < len(before)})
-            before = messages
+            latest = reversed(before[-_BRANCHES:])
+            best = max(latest, key=lambda one: same_start(one.messages, said.messages), default=None)
+            facts = {"id": each.facts.request_id, "time": each.facts.time, "messages": len(said.messages)}
+            turns.append({**facts, **_compared(best, said)})
+            before.append(said)
         return {"turns": turns}
-
-    def _messages(self, call: RecordedCall) -> list[str]:
-        """A digest of each message of a request; none where it is not kept, or has no messages."""
-        lines = [] if call.recording is None else call.recording.lines
-        body = next((line.data for line in lines if line.kind == "client.request"), b"")
-        try:
-            request = loads(body)
-        except JsonError:
-            return []
-        found: list[Any] = next((request[name] for name in _MESSAGES if isinstance(request.get(name), list)), [])
-        return [sha256(dumps(each)).hexdigest() for each in found]
 
     def compare(self, one: tuple[RecordedCall, Run], other: tuple[RecordedCall, Run]) -> Mapping[str, Any]:
         """Compare what the client is sent in two runs, from the first difference on.
@@ -271,6 +339,76 @@ class Recordings:
                 return derive(self.tape(call), rechunk=run.rechunk, changed={**changed, **(more or {})})
             except KiroAsgiError as error:
                 raise Unseen(error.message) from error
+
+
+def _documents(call: RecordedCall) -> tuple[Any, list[Any]]:
+    """A call's request, and its answer as it was sent, as values; empty where they are none, or too large."""
+    body, sent = b"", []
+    for line in [] if call.recording is None else call.recording.lines:
+        if line.kind == "client.request":
+            body = line.data
+        elif line.kind == "client.bytes":
+            sent.append(line.data)
+    try:
+        request = loads(body) if 0 < len(body) <= BODY_BYTES else {}
+    except JsonError:
+        request = {}
+    return request, documents(b"".join(sent))
+
+
+@frozen
+class _Turns:
+    """Digests of what a request says."""
+
+    first: str
+    """What its user said first."""
+
+    system: str
+    messages: tuple[str, ...]
+    """All but those of the system."""
+
+
+def _turns(call: RecordedCall) -> _Turns | None:
+    """``None`` where the request is not kept, or has no message of a user."""
+    lines = [] if call.recording is None else call.recording.lines
+    body = next((line.data for line in lines if line.kind == "client.request"), b"")
+    try:
+        request = loads(body)
+    except JsonError:
+        return None
+    messages = messages_of(request)
+    system = [request.get(name) for name in _SYSTEM] if isinstance(request, dict) else []
+    said: list[Any] = []
+    for message in messages:
+        is_system = isinstance(message, dict) and message.get("role") in _SYSTEM_ROLES
+        (system if is_system else said).append(message)
+    first = next((message for message in said if is_user(message)), None)
+    return None if first is None else _Turns(_digest(first), _digest(system), tuple(map(_digest, said)))
+
+
+def _digest(value: Any) -> str:
+    return sha256(dumps(_unmarked(value))).hexdigest()
+
+
+def _unmarked(value: Any) -> Any:
+    """Without marks for the cache, which clients move on from call to call."""
+    if isinstance(value, list):
+        return [_unmarked(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _unmarked(each) for name, each in value.items() if name != _MARK}
+    return value
+
+
+def _compared(before: _Turns | None, said: _Turns) -> Mapping[str, Any]:
+    """How many messages are the same, whether an earlier one was changed, and whether the system message was.
+
+    Another last message is no change of an earlier one: clients ask aside, for a title for instance.
+    """
+    if before is None:
+        return {"same": 0, "changed": False, "system_changed": False}
+    same = same_start(before.messages, said.messages)
+    changed = same < min(len(before.messages) - 1, len(said.messages))
+    return {"same": same, "changed": changed, "system_changed": before.system != said.system}
 
 
 def _rule(rule: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from operator import attrgetter
 from struct import Struct
 from typing import Any, Final
@@ -17,6 +18,7 @@ from zlib import crc32
 import attrs
 from attrs import define, field, frozen
 
+from kiro_asgi.inspector.sentences import of_error, of_notice
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -28,7 +30,10 @@ from kiro_asgi.model.events import (
     Stop,
     TextDelta,
     ThinkingDelta,
+    ToolCallCut,
+    ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolInputDelta,
 )
 from kiro_asgi.replay import Replay, Step
@@ -51,6 +56,9 @@ _BLOCK_TEXT: Final = 256 * 1024
 
 _WORDS_BYTES: Final = 8192
 """Bytes of a service's refusal that are shown."""
+
+_PARTIAL: Final = 20
+"""Calls that were not sent whole that are shown."""
 
 _DEPTH: Final = 24
 """Levels of a value that are shown."""
@@ -311,6 +319,39 @@ def _as_they_came(steps: Sequence[Step]) -> Mapping[str, str]:
     return {call_id: "".join(found) for call_id, found in pieces.items()}
 
 
+def partial_calls(replay: Replay) -> list[Mapping[str, Any]]:
+    """Tool calls of which something came, and that the client was not sent whole; each with what came, and why."""
+    found: dict[tuple[int, str], tuple[list[str], list[str]]] = {}
+    whys: dict[str, str] = {}
+    whole: set[str] = set()
+    attempt = 0
+    for step in replay.steps:
+        attempt = step.attempt or attempt
+        match step.value:
+            case ToolCallFragment(call_id, name, text):
+                names, pieces = found.setdefault((attempt, call_id), ([], []))
+                names.append(name)
+                pieces.append(text)
+            case ToolCallCut(info) | ToolCallMalformed(info):
+                whys[info.call_id] = info.reason
+            case ToolCallEnd(call_id):
+                whole.add(call_id)
+    calls = (
+        (call_id, next(filter(None, names), ""), "".join(pieces))
+        for (_, call_id), (names, pieces) in found.items()
+        if call_id not in whole
+    )
+    return [
+        {
+            "name": name,
+            "arguments": text[:_BLOCK_TEXT],
+            "bytes": len(text.encode(errors="replace")),
+            "why": whys.get(it, ""),
+        }
+        for it, name, text in islice(calls, _PARTIAL)
+    ]
+
+
 def _block_fields(block: _ShownBlock, came: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     text = "".join(block.text)
     yield "kind", block.start.kind.value
@@ -345,7 +386,7 @@ def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] 
         "reason": end.stop_reason.value,
         "sequence": end.stop_sequence,
         "said_by": stops[0].stage if stops else "",
-        "notices": [as_value(each) for each in end.notices],
+        "notices": [{**as_value(each), "words": of_notice(each.code).cause} for each in end.notices],
         "cut": [as_value(each) for each in end.truncations],
         "malformed": [as_value(each) for each in end.malformed],
     }
@@ -372,4 +413,5 @@ def _attempt_fields(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) 
     if (end := ends.get(int(attempt.plan.number("n")))) is not None:
         yield "outcome", end.text("outcome")
         yield "error", end.text("error") or None
+        yield "said", of_error(end.text("error"), end.text("code")).short if end.text("error") else None
         yield "code", end.text("code") or None

@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.inspector.calls import Attempt, RecordedCall
+from kiro_asgi.inspector.sentences import of_error
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import EndFacts
 
@@ -82,6 +83,8 @@ def _row(call: RecordedCall, prices: Iterable[Price]) -> Iterator[tuple[str, Any
     yield "principal", facts.principal
     yield "agent", call.agent
     yield "pinned", call.pinned or None
+    yield "recorded", call.recording is not None or None
+    yield "remarks", [each.short for each in call.remarks] or None
     yield "attempts", len(call.attempts) if end is None else end.attempts
     yield "received_bytes", call.received.total
     yield "sent_bytes", call.sent.total
@@ -134,6 +137,7 @@ def detail(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
     return {
         **row(call, prices),
         "recorded": call.recording is not None,
+        "remarks": [each.whole for each in call.remarks],
         "tries": [dict(_attempt(each, started)) for each in call.attempts],
         "received": call.received.pairs(),
         "sent": call.sent.pairs(),
@@ -156,6 +160,7 @@ def _attempt(attempt: Attempt, started: float) -> Iterator[tuple[str, Any]]:
         yield "outcome", facts.outcome.value
         yield "status", facts.status or None
         yield "error", facts.error
+        yield "said", of_error(facts.error, facts.code).short if facts.error else None
         yield "code", facts.code[:_TEXT]
         yield "first", None if facts.first_content is None else round(facts.first_content, 4)
         yield "finish", facts.finish

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
+from itertools import islice
+from os import getpid
 from time import time
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -40,9 +42,10 @@ from kiro_asgi.asgi.protocol import (
 from kiro_asgi.asgi.routing import local_paths
 from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
-from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall
+from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall, Seen
 from kiro_asgi.inspector.recordings import Recordings, Run, Unseen
 from kiro_asgi.inspector.rows import Price, detail, read_prices, row
+from kiro_asgi.inspector.sentences import of_error
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import KEPT_DAYS, PARTS, as_csv, read_day, totals
@@ -127,6 +130,16 @@ _VIEWERS: Final = 8
 _POLL: Final = 0.1
 """Seconds between two looks at what has changed."""
 
+_SEVERAL: Final = 200
+"""Calls of which one request asks."""
+
+_SEARCHED: Final = 200
+"""Characters of a text that is searched for."""
+
+_NOT_KEPT: Final = "process %d does not keep this call: it made room, or another process of the gateway has it"
+
+_NUMBER: Final = re.compile("[0-9]{1,15}")
+
 _BATCH: Final = 100
 """Calls in one message."""
 
@@ -146,8 +159,8 @@ _REFUSED: Final = 0.5
 _DAYS: Final = 30
 """Days of usage that are shown where a viewer names none."""
 
-_CHANGE: Final = re.compile("[0-9]{1,15}")
-"""The number of a change, as an event's id has it."""
+_SEEN: Final = re.compile("([0-9a-f]{8})-([0-9]{1,15})-([0-9]{1,15})")
+"""An event's id: the name of an inspector, and what its viewer has seen."""
 
 _MOST_TOTALS: Final = 5000
 """Sums in one answer for the page; the table for spreadsheets has all."""
@@ -301,13 +314,13 @@ class Inspector:
 
     async def _list(self, scope: Scope, receive: Receive, send: Send) -> None:
         """All calls that are kept."""
-        changes = self.calls.changes(0, self._settings.calls)
+        changes = self.calls.changes(Seen(), self._settings.calls)
         await _respond_json(send, {"calls": [row(call, self._prices) for call in changes.calls]})
 
     async def _call(self, request_id: str, send: Send) -> None:
         call = self.calls.find(request_id)
         if call is None:
-            raise _Refused(404, "this call is not kept any more")
+            raise _Refused(404, _NOT_KEPT % getpid())
         await _respond_json(send, detail(call, self._prices))
 
     async def _change(self, name: str, scope: Scope, send: Send) -> None:
@@ -329,7 +342,7 @@ class Inspector:
         """One view of a call's recording."""
         if self._sources.recordings is None:
             raise _Refused(404, "inspector.content is none: nothing is kept of what clients and services send")
-        query = _Query(_query(scope), self._find, self.calls.all)
+        query = _Query(_query(scope), self.calls, self._find)
         try:
             result = await anyio.to_thread.run_sync(view, self._sources.recordings, query)
         except (Unseen, TapeError) as unseen:
@@ -343,11 +356,13 @@ class Inspector:
     def _find(self, request_id: str) -> RecordedCall:
         call = self.calls.find(request_id)
         if call is None:
-            raise Unseen("this call is not kept any more")
+            raise Unseen(_NOT_KEPT % getpid())
         return call
 
     async def _accounts(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await _respond_json(send, {**self._sources.accounts(), "allowances": self.calls.allowances})
+        told = self._sources.accounts()
+        resting = [{**each, "words": of_error(each["reason"], "").short} for each in told["resting"]]
+        await _respond_json(send, {**told, "resting": resting, "allowances": self.calls.allowances})
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sums of usage for the page."""
@@ -393,13 +408,13 @@ class Inspector:
         if self._closed:
             raise _Refused(503, "the gateway is being stopped", ((b"retry-after", b"2"),))
         with self._viewing():
-            run, _, number = b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1").partition("-")
-            after = int(number) if run == self._numbering and _CHANGE.fullmatch(number) else None
+            known = _SEEN.fullmatch(b"".join(header_values(scope, b"last-event-id")[:1]).decode("latin-1"))
+            seen = Seen(int(known[2]), int(known[3])) if known and known[1] == self._run else Seen()
             headers = ((b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no"))
             await send(response_start(200, (*headers, *_PRIVATE, *_PAGE_HEADERS)))
             async with anyio.create_task_group() as group:
                 group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
-                await self._send_changes(send, after)
+                await self._send_changes(send, seen)
                 group.cancel_scope.cancel()
 
     @contextmanager
@@ -412,15 +427,13 @@ class Inspector:
         finally:
             self._viewers -= 1
 
-    async def _send_changes(self, send: Send, after: int | None) -> None:
-        quiet, fresh, seen, numbering = 0.0, after is None, after or 0, self._numbering
+    async def _send_changes(self, send: Send, seen: Seen) -> None:
+        quiet, fresh = 0.0, seen == Seen()
         while not self._closed:
-            if numbering != self._numbering:
-                fresh, seen, numbering = True, 0, self._numbering
             changes = self.calls.changes(seen, _BATCH)
-            seen = changes.latest
-            if changes.calls or fresh:
-                if not await _send_in_time(send, self._message(changes, fresh)):
+            seen = changes.seen
+            if changes.calls or changes.gone or fresh:
+                if not await _send_in_time(send, self._message(changes)):
                     return
                 quiet, fresh = 0.0, False
             elif quiet >= _QUIET:
@@ -432,22 +445,19 @@ class Inspector:
             await anyio.sleep(0 if len(changes.calls) == _BATCH else _POLL)
         await _send_in_time(send, b"", last=True)
 
-    @property
-    def _numbering(self) -> str:
-        """Name of the sequence of changes: another where calls were deleted, so that viewers begin anew."""
-        return f"{self._run}.{self.calls.deletions}"
-
-    def _message(self, changes: Changes, fresh: bool) -> bytes:
+    def _message(self, changes: Changes) -> bytes:
         content = {
-            "fresh": fresh,
-            "oldest": changes.oldest,
-            "kept": changes.kept,
+            "fresh": changes.fresh,
+            "gone": changes.gone,
+            "content": "none" if self._sources.recordings is None else self._settings.content,
+            "process": getpid(),
             "bytes": self.calls.size,
             "most_bytes": self._settings.bytes,
             "most_calls": self._settings.calls,
             "calls": [row(call, self._prices) for call in changes.calls],
         }
-        return b"id: %s-%d\ndata: %s\n\n" % (self._numbering.encode(), changes.latest, dumps(content))
+        number = f"{self._run}-{changes.seen.change}-{changes.seen.gone}".encode()
+        return b"id: %s\ndata: %s\n\n" % (number, dumps(content))
 
     _handlers: ClassVar[Mapping[str, Callable[[Inspector, Scope, Receive, Send], Awaitable[None]]]] = MappingProxyType(
         {
@@ -465,8 +475,8 @@ class _Query:
     """Parameters of a view."""
 
     values: Mapping[str, str]
+    calls: RecentCalls
     find: Callable[[str], RecordedCall]
-    all: Callable[[], list[RecordedCall]]
 
     @property
     def call(self) -> RecordedCall:
@@ -476,6 +486,12 @@ class _Query:
     def other(self) -> RecordedCall:
         """The call to compare with; the same where none is named."""
         return self.find(self.values.get("other") or self.values.get("call", ""))
+
+    @property
+    def several(self) -> list[RecordedCall]:
+        """The calls of ``calls``: numbers, with commas between them."""
+        named = islice(self.values.get("calls", "").split(","), _SEVERAL)
+        return self.calls.numbered([int(each) for each in named if _NUMBER.fullmatch(each)])
 
     @property
     def run(self) -> Run:
@@ -526,9 +542,12 @@ _VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
         "steps": lambda shown, asked: shown.steps(asked.call, asked.run),
         "step": lambda shown, asked: shown.step(asked.call, asked.run, asked.index),
         "answer": lambda shown, asked: shown.answer(asked.call, asked.run),
+        "glimpses": lambda shown, asked: shown.glimpses(asked.several),
+        "search": lambda shown, asked: shown.search(asked.values.get("text", "")[:_SEARCHED], asked.several),
+        "failure": lambda shown, asked: shown.failure(asked.call),
         "request": lambda shown, asked: shown.request(asked.call),
         "compare": lambda shown, asked: shown.compare((asked.other, Run()), (asked.call, asked.run)),
-        "conversation": lambda shown, asked: shown.conversation(asked.call, asked.all()),
+        "conversation": lambda shown, asked: shown.conversation(asked.call, asked.calls.all()),
         "settings": lambda shown, asked: {"settings": shown.settings()},
         "curl": _curl,
         "har": _har,

@@ -105,6 +105,11 @@ class TapeMaker:
         tape = Tape((Line("tape", 0.0, members), *recording.lines))
         return protected(tape, Protection(self._redactor(), is_masking=content == "masked"))
 
+    def cover(self, text: str) -> str:
+        """*text* without secrets."""
+        data = text.encode("utf-8", "surrogateescape")
+        return Protection(self._redactor(), is_masking=False).cover(data).decode("utf-8", "surrogateescape")
+
 
 @define(eq=False)
 class Recorder(ByteObserver):

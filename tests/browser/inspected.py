@@ -25,6 +25,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.urls import path
 
 from kiro_asgi import App, Settings, create_app, mount, simulator
+from kiro_asgi.inspector.site import Inspector
+from tests.parts import part_of
 from tests.tapes.recording import services
 
 PREFIX: Final = "/tools/llm"
@@ -127,6 +129,11 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
     finally:
         server.should_exit = server.force_exit = True
         thread.join(20)
+
+
+def clear(site: Site) -> None:
+    """Delete all calls."""
+    part_of(site.gateway, Inspector).calls.delete("")
 
 
 def ask(site: Site, content: Any, model: str = "claude-sonnet-4.5", agent: str = "test", **more: Any) -> str:

@@ -22,20 +22,27 @@ HOSTILE: Final = (
 )
 
 SCENARIOS: Final = {
-    "thinking": "complete",
-    "parallel": "complete",
-    "cut-tool": "complete",
-    "once-503": "complete",
-    "torn": "cut",
-    "500": "refused",
-    "bad-request": "refused",
-    "quota": "refused",
-    "long": "complete",
-    "unicode": "complete",
-    "interleaved": "complete",
-    "empty": "refused",
+    "thinking": "✓ 200 complete",
+    "parallel": "✓ 200 complete",
+    "cut-tool": "✂ 200 tool call cut",
+    "once-503": "↻ 200 tried again",
+    "torn": "✂ 200 broken stream",
+    "500": "✗ 529 service overloaded",
+    "bad-request": "✗ 400 service refuses the request",
+    "quota": "✗ 402 account's quota spent",
+    "long": "✂ 200 stopped at the limit",
+    "unicode": "✓ 200 complete",
+    "interleaved": "✓ 200 complete",
+    "empty": "✗ 502 empty answer",
 }
-"""Marker to how the call ends."""
+"""Marker to the sign and the words of its row."""
+
+
+ASKED: Final = {
+    "parallel": "⚙ get_weathersim:parallel",
+    "interleaved": "⚙ get_weathersim:interleaved",
+}
+"""Marker to what its row says was asked, with the tools that were called."""
 
 
 def test_only_the_staff_may_look(driver, site):
@@ -56,22 +63,62 @@ def test_each_outcome_is_seen(driver, site):
         ask(site, f"sim:{marker}")
 
     def seen():
-        return dict(zip(reversed(SCENARIOS), (row[1].split()[-1] for row in rows(driver)), strict=False))
+        return dict(zip(reversed(SCENARIOS), (row[1].partition(" +")[0] for row in rows(driver)), strict=False))
 
-    until(lambda: seen() == SCENARIOS)
+    until(lambda: len(seen()) == len(SCENARIOS) and not any("▸" in words for words in seen().values()))
+    assert seen() == SCENARIOS
     found = rows(driver)
     tries = dict(zip(reversed(SCENARIOS), (row[-1] for row in found), strict=True))
     assert tries["once-503"] == "2"
 
     show(driver, "calls?q=tries:2 outcome:complete")
     until(lambda: len(rows(driver)) == 1)
-    driver.find_element("css selector", "table.calls tbody a").click()
+    driver.execute_script("document.querySelector('table.calls tbody a').click()")
     detail = driver.find_element("css selector", ".detail")
     until(lambda: "2 attempts" in detail.text)
-    assert "UpstreamOverloaded" in detail.text or "503" in detail.text
+    until(lambda: "UpstreamOverloaded" in detail.text)
     assert len(driver.find_elements("css selector", ".timeline rect.try")) == 2
     assert driver.find_element("id", "filter").get_attribute("value") == "tries:2 outcome:complete"
     show(driver, "calls?q=")
+
+
+def test_chips_count_and_choose(driver, site):
+    """What failed, what lost something, what called a tool; each chooses, and a second click undoes it."""
+
+    def chip(name):
+        return next(it for it in driver.find_elements("css selector", ".chip") if it.text.startswith(name))
+
+    chosen = {"Errors": 5, "Notices": 5, "Tools": 2, "Slow": 0}
+    assert {name: int(chip(name).text.split()[1]) for name in chosen} == chosen
+    for name, count in chosen.items():
+        chip(name).click()
+        until(lambda count=count: len(rows(driver)) == count)
+        assert driver.find_element("css selector", ".nothing").is_displayed() is (count == 0)
+        chip(name).click()
+        until(lambda: len(rows(driver)) == len(SCENARIOS))
+    green = "return [...document.querySelectorAll('table.calls .good')].map(it => it.textContent)"
+    assert {*driver.execute_script(green)} == {"✓ 200 complete"}
+
+
+def test_rows_say_what_was_asked_and_are_found_by_it(driver, site):
+    """The question, and the tools; by words of requests and of answers, also where a call comes while one looks."""
+    until(lambda: [row[2] for row in rows(driver)] == [ASKED.get(it, f"sim:{it}") for it in reversed(SCENARIOS)])
+    for words, count in (("sim:torn", 1), ("temporarily", 0), ("text:simulated", 0), ("oslo", 2), ("-sim:", 0)):
+        show(driver, f"calls?q={words}")
+        until(lambda count=count: len(rows(driver)) == count)
+    show(driver, "calls?q=needle")
+    until(lambda: rows(driver) == [] or None)
+    ask(site, "In a haystack: a needle")
+    until(lambda: len(rows(driver)) == 1)
+    show(driver, "calls?q=")
+    until(lambda: len(rows(driver)) == len(SCENARIOS) + 1)
+
+
+def test_a_field_that_there_is_not_is_said(driver, site):
+    show(driver, "calls?q=colour:red")
+    until(lambda: "There is no field “colour”" in driver.find_element("css selector", ".unknown").text)
+    show(driver, "calls?q=")
+    until(lambda: not driver.find_element("css selector", ".unknown").is_displayed())
 
 
 def test_a_call_under_way_is_there_at_once(driver, site):
@@ -128,7 +175,9 @@ def test_nothing_that_others_write_becomes_markup(driver, site):
     ask(site, "hello", model=HOSTILE, agent=HOSTILE.encode("ascii", "ignore").decode())
     until(lambda: len(rows(driver)) == before + 1)
     until(lambda: HOSTILE.replace("\u202e", "⟨U+202E⟩") in rows(driver)[0][3])
-    driver.find_element("css selector", "table.calls tbody a").click()
+    ask(site, HOSTILE, agent=HOSTILE.encode("ascii", "ignore").decode())
+    until(lambda: HOSTILE.replace("\u202e", "⟨U+202E⟩") in rows(driver)[0][2])
+    driver.execute_script("document.querySelector('table.calls tbody a').click()")
     until(lambda: "onerror" in driver.find_element("css selector", ".detail").text)
     assert driver.find_elements("css selector", "main img, main script") == []
     assert driver.title == "kiro-asgi inspector"
@@ -144,15 +193,19 @@ def test_ten_thousand_calls_are_as_quick_as_ten(driver, site):
         calls.planned(call, PLAN)
         calls.attempted(call, ATTEMPT)
         calls.ended(call, END)
-    until(lambda: "10,0" in f"{int(driver.find_element('css selector', '.count').text.split()[0]):,}", 30)
+    until(lambda: driver.find_element("css selector", ".count").text.startswith("10,0"), 30)
     assert len(rows(driver)) < 100
     scroll = (
         "const pane = document.querySelector('.rows'); pane.scrollTop = pane.scrollHeight; return pane.scrollHeight"
     )
     assert driver.execute_script(scroll) > 10_000 * 32
-    until(lambda: "test" not in rows(driver)[-1][0] and rows(driver)[-1][1].split()[-1] in SCENARIOS.values())
+    until(lambda: rows(driver)[-1][1].partition(" +")[0] in SCENARIOS.values())
+    show(driver, "calls?q=haystack")
+    until(lambda: len(rows(driver)) == 1)
+    until(lambda: "Searching" not in driver.find_element("css selector", ".list").text, 20)
+    assert len(rows(driver)) == 1
     show(driver, "calls?q=key:key:3")
-    until(lambda: driver.find_element("css selector", ".count").text.startswith("1429 of"))
+    until(lambda: driver.find_element("css selector", ".count").text.startswith("1,429 of"))
 
 
 def test_no_rule_of_the_page_was_broken(driver):

@@ -29,6 +29,10 @@ CALL: Final = {
     "finish": "tool_call",
     "rules": ["turns.merged"],
     "notices": {"call.mended": 1},
+    "remarks": [
+        {"kind": "error", "code": "UpstreamThrottled", "mark": "✗", "words": "service's rate limit", "times": 1},
+        {"kind": "notice", "code": "call.mended", "mark": "⚠", "words": "changed on the way", "times": 1},
+    ],
     "usage": {"input": 90_000, "cache_read": 20_000, "cache_write": 0, "output": 12, "thinking": 3},
     "seconds": 5.25,
     "first": 0.25,
@@ -49,7 +53,10 @@ FITTING: Final = (
     "key:alice agent:claude-cli",
     "slow:>5s slow:<6 first:250ms first:<=0.25 gap:>=2s",
     "tries:>1 rule:turns notice:call",
-    "has:tool has:thinking has:pin has:rule has:notice",
+    "has:tool has:thinking has:pin has:rule has:notice has:error",
+    'problem:"rate limit" problem:mended',
+    "needle text:haystack -text:pin",
+    'text:"two words"',
     "input:>100k output:<13 cost:>0.5",
     "-bob -status:2xx -has:image",
     'outcome:"cut" "key:alice"',
@@ -67,6 +74,9 @@ UNFITTING: Final = (
     "key:bob",
     "input:>1000k",
     "nothing:here",
+    "has:slow",
+    "text:sonnet",
+    "-needle",
     '"sonnet cut"',
 )
 
@@ -75,7 +85,15 @@ TIMED: Final[dict[str, Any]] = {
     "seconds": 4.0,
     "first": 2.0,
     "tries": [
-        {"number": 1, "at": 0.0, "seconds": 1.0, "upstream": "away", "outcome": "refused", "error": "Unreachable"},
+        {
+            "number": 1,
+            "at": 0.0,
+            "seconds": 1.0,
+            "upstream": "away",
+            "outcome": "refused",
+            "error": "X",
+            "said": "no way",
+        },
         {"number": 2, "at": 1.0, "seconds": 3.0, "upstream": "kiro", "outcome": "complete"},
     ],
     "received": [[2.0, 100], [2.1, 100], [3.1, 100], [3.2, 5000]],
@@ -163,10 +181,13 @@ def test_what_a_filter_lets_through(page):
     """Each name with what it is compared to; nothing that is typed breaks it."""
     body = """
         const [call, words] = told, {filter} = await module("filter.js");
-        return words.map((each) => filter(each)(call));
+        return words.map((each) => filter(each, (word) => ["needle", "haystack", "two words"].includes(word))(call));
     """
     words = [*FITTING, *UNFITTING]
     assert dict(zip(words, run(page, body, CALL, words), strict=True)) == {each: each in FITTING for each in words}
+    script = 'const {searched} = await module("filter.js"); return told.map((each) => searched(each));'
+    looked = run(page, script, "a b:cde -fgh key:x", "text:i")
+    assert looked == [["b:cde", "fgh"], []]
     typed = ["-", '"', ":", "status:", "status:>", "-:", "slow:>..5", "\\", "(", "[a", "has:", "💥", "constructor:x"]
     assert {*map(type, run(page, body, CALL, typed))} == {bool}
 
@@ -206,7 +227,7 @@ def test_the_strip_is_to_scale(page):
     assert (seen["beats"], seen["marks"]) == ([1.5], [2, 4])
     assert (
         "2 attempts" in seen["words"]
-        and "1 of them signs of life" in seen["words"]
-        and "longest silence 2" in seen["words"]
+        and "1 of them only to keep the connection open" in seen["words"]
+        and "longest pause 2" in seen["words"]
     )
-    assert "1 away ✗ Unreachable" in seen["labels"]
+    assert "1: away ✗ no way" in seen["labels"]

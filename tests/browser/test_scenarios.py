@@ -51,19 +51,28 @@ class Scenario:
 
 
 SCENARIOS: Final = {
-    "thinking": Scenario("sim:thinking", ("Thinking · 39 characters", "sealed", "end"), "ThinkingDelta"),
-    "parallel tools": Scenario("sim:parallel", ("Call of", "Stopped because: tool_call"), "ToolCallStart"),
+    "thinking": Scenario(
+        "sim:thinking", ("Thinking · 39 characters", "sealed", "the model had said all"), "ThinkingDelta"
+    ),
+    "parallel tools": Scenario(
+        "sim:parallel", ("Call of", "Stopped because: the model called a tool"), "ToolCallStart"
+    ),
     "cut call": Scenario("sim:cut-tool", ("was cut after", "left out"), "ToolCallFragment"),
     "retry": Scenario(
-        "Once more: sim:once-503", ("1. kiro 503", "MODEL_TEMPORARILY_UNAVAILABLE", "2. kiro 200"), "TextDelta"
+        "Once more: sim:once-503",
+        ("kiro, status 503", "MODEL_TEMPORARILY_UNAVAILABLE", "kiro, status 200"),
+        "TextDelta",
     ),
     "torn frame": Scenario("sim:torn", ("broke off here", "frame.truncated"), "TextDelta"),
     "fall-over": Scenario(
-        "Hi", ("1. away", "UpstreamUnreachable", "3. kiro 200"), "TextDelta", more={"model": "fallen"}
+        "Hi",
+        ("What the services said", "away: service unreachable", "UpstreamUnreachable", "kiro, status 200"),
+        "TextDelta",
+        more={"model": "fallen"},
     ),
     "passthrough": Scenario(
         "sim:thinking",
-        ("went through as they were", "Thinking ·"),
+        ("passed on unchanged", "Thinking ·"),
         "",
         ("the request went through as it is",),
         {"model": "anthropic/claude-sonnet-4-5"},
@@ -140,7 +149,7 @@ def test_what_is_seen(name, page, site, scripts):
         assert words in answer
     picture(page, f"inspector-answer-{name.replace(' ', '-')}")
     stream = panel(page, f"{call}/stream", "From the service")
-    assert "gives something else" not in stream and "not recorded" not in stream
+    assert "gives another answer" not in stream and "not recorded" not in stream
     if scenario.chosen:
         choose(page, scenario.chosen)
         until(lambda: "Choose a row" not in page.find_element("css selector", ".step").text)
@@ -198,7 +207,7 @@ def test_a_client_that_leaves(page, site):
         while b"content_block_delta" not in came:
             came += client.recv(65536)
     call = ended(page, came.partition(b"request-id: ")[2].partition(b"\r\n")[0].decode())
-    assert "disconnected" in page.find_element("css selector", ".detail .head").text
+    assert "client left" in page.find_element("css selector", ".detail .head").text
     assert "broke off here" in panel(page, f"{call}/answer", "broke off")
     assert "TextDelta" in panel(page, f"{call}/stream", "TextDelta")
 

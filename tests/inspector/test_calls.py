@@ -7,10 +7,10 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.inspector.calls import RecentCalls, State, Ticks
+from kiro_asgi.inspector.calls import RecentCalls, Seen, State, Ticks
 from kiro_asgi.inspector.rows import price_of, read_prices
 from kiro_asgi.model.events import Usage
-from tests.observers.facts import ATTEMPT, CALL, END, PLAN
+from tests.observers.facts import ATTEMPT, CALL, END, PLAN, refused
 
 ROOM = 32 * 1024 * 1024
 
@@ -25,8 +25,8 @@ def test_a_call_goes_through_its_states():
     seen = []
 
     def changed():
-        changes = calls.changes(seen[-1][1] if seen else 0, 100)
-        seen.append((changes.calls[0].state if changes.calls else None, changes.latest))
+        changes = calls.changes(seen[-1][1] if seen else Seen(), 100)
+        seen.append((changes.calls[0].state if changes.calls else None, changes.seen))
         return seen[-1][0]
 
     calls.began(CALL)
@@ -62,28 +62,32 @@ def test_signs_of_life_are_told_from_an_answer():
 STEPS = ["began", "ended", "pin", "unpin", "delete"]
 
 
-@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9)), max_size=60), st.integers(1, 4))
-def test_the_oldest_make_room(steps, most):
-    """Those that have ended first; and who was told of every change, and begins anew after a deletion, has them all."""
-    calls, viewed, latest, under_way, deletions = RecentCalls(most, ROOM), {}, 0, set(), 0
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9)), max_size=60), st.integers(1, 4), st.integers(1, 3)
+)
+def test_the_oldest_make_room(steps, most, batch):
+    """Those that have ended first; and who was told of every change has them all."""
+    calls, viewed, seen, under_way = RecentCalls(most, ROOM), {}, Seen(), set()
     for name, number in steps:
         if name == "began" and number not in under_way and calls.find(f"req_{number}") is None:
             under_way.add(number)
             calls.began(call(number))
         elif name == "ended" and number in under_way:
             under_way.discard(number)
-            calls.ended(call(number), END)
+            calls.ended(call(number), refused() if number % 2 else END)
         elif name in ("pin", "unpin"):
             calls.pin(f"req_{number}", name == "pin")
         elif name == "delete":
             calls.delete(f"req_{number}")
-        if deletions != calls.deletions:
-            viewed, latest, deletions = {}, 0, calls.deletions
-        changes = calls.changes(latest, 100)
-        latest = changes.latest
-        viewed |= {each.number: each for each in changes.calls}
-        viewed = {each: it for each, it in viewed.items() if each >= changes.oldest or each in changes.kept}
-        kept = calls.changes(0, 100).calls
+        changes = calls.changes(seen, batch)
+        while changes.calls or changes.gone or changes.fresh:
+            viewed = {} if changes.fresh else {each: it for each, it in viewed.items() if each not in changes.gone}
+            viewed |= {each.number: each for each in changes.calls}
+            seen = changes.seen
+            if not changes.calls and not changes.gone:
+                break
+            changes = calls.changes(seen, batch)
+        kept = calls.changes(Seen(), 100).calls
         assert len(kept) <= most
         assert {each.number for each in kept} <= {*viewed}
         assert {*viewed} <= {each.number for each in kept}
@@ -134,6 +138,57 @@ def test_a_call_under_way_outlives_those_that_have_ended():
     for number in range(1, 10):
         calls.began(call(number))
         calls.ended(call(number), END)
-    changes = calls.changes(0, 100)
+    changes = calls.changes(Seen(), 100)
     assert sorted(each.number for each in changes.calls) == [1, 9, 10]
-    assert (changes.oldest, changes.kept) == (9, (1,))
+
+
+GOOD = evolve(END, notices={}, plan=evolve(PLAN, number=1, rules=()))
+ENDS = {
+    "good": GOOD,
+    "refused": refused(),
+    "limit": refused("LimitReached", 429),
+    "cut": evolve(GOOD, notices={"call.cut": 1}),
+    "new": evolve(GOOD, notices={"never.heard": 1}),
+    "end": evolve(GOOD, finish="never heard"),
+}
+
+
+@pytest.mark.parametrize("room", [(50, ROOM), (100_000, 50 * 8192)], ids=["number", "bytes"])
+@pytest.mark.parametrize("flood", ENDS)
+def test_no_flood_of_one_sort_takes_the_room_of_another(flood, room):
+    """Not two thousand good calls that of one that failed, nor the reverse; and there are never too many."""
+    calls = RecentCalls(*room)
+
+    def happens(name, end):
+        calls.began(evolve(CALL, request_id=name))
+        calls.ended(evolve(CALL, request_id=name), end)
+
+    others = [name for name in ENDS if name != flood]
+    for name in others:
+        happens(name, ENDS[name])
+    for number in range(2000):
+        happens(f"req_{number}", ENDS[flood])
+    assert [name for name in others if calls.find(name) is None] == []
+    assert calls.find("req_0") is None and calls.find("req_1999") is not None
+    assert len(calls.all()) <= room[0] and calls.size <= room[1]
+    assert not calls._sorts.keys() - {kept.remarks[0].said.short if kept.remarks else "" for kept in calls.all()}
+
+
+def test_who_was_away_for_long_begins_anew_once():
+    """Also where calls are kept that changed long before; batch by batch, all are told."""
+    calls = RecentCalls(50, ROOM)
+    for number in range(30):
+        calls.began(call(number))
+        calls.pin(f"req_{number}", True)
+    away = calls.changes(Seen(), 100).seen
+    for number in range(100, 5000):
+        calls.began(call(number))
+        calls.ended(call(number), END)
+    told, fresh = set(), []
+    changes = calls.changes(away, 7)
+    while changes.calls:
+        told |= {each.number for each in changes.calls}
+        fresh.append(changes.fresh)
+        changes = calls.changes(changes.seen, 7)
+    assert told == {each.number for each in calls.all()}
+    assert fresh == [True] + [False] * (len(fresh) - 1)

@@ -236,7 +236,7 @@ async def test_why_there_is_nothing(looking, sim):
     part_of(app, Inspector).calls._bytes = 20_000
     await ask("anthropic", "Hello", stream=True).run(app)
     assert "made room" in (await viewer.see("answer", call))[1]
-    assert (await viewer.see("steps", "nobody")) == (404, "this call is not kept any more")
+    assert "does not keep this call" in (await viewer.see("steps", "nobody"))[1]
     assert (await viewer.see("row", call)) == (404, "there is nothing here")
 
 
@@ -250,23 +250,53 @@ async def test_masked_content_has_no_words(looking):
         assert "onfidential" not in json.dumps(await viewer.see(view)) and "simulated" not in json.dumps(told)
 
 
-async def test_a_conversation_turn_by_turn(looking):
-    """What each call has in common with the one before, and where it was changed."""
-    app, viewer = await looking()
-    first, answer, second = ({"role": role, "content": words} for role, words in QUESTIONS)
-    for told in ([first], [first, answer, second], [first, second], [second]):
-        await post("/v1/messages", {"model": "claude-sonnet-4.5", "max_tokens": 9, "messages": told}).run(app)
-    calls = (await asked("/api/calls", cookie=viewer.cookie).run(app)).json()["calls"][-4:]
-
+async def conversation(app, viewer, bodies, api="/v1/messages"):
+    """The turns of the conversation of the second of *bodies*: messages, those that are the same, changes."""
+    for body in bodies:
+        await post(api, {"model": "claude-sonnet-4.5", "max_tokens": 9, **body}).run(app)
+    calls = (await asked("/api/calls", cookie=viewer.cookie).run(app)).json()["calls"][-len(bodies) :]
     turns = (await viewer.see("conversation", calls[1]["id"]))["turns"]
-    assert [(each["messages"], each["same"], each["changed"]) for each in turns] == [
-        (1, 0, False),
-        (3, 1, False),
-        (2, 1, True),
-    ]
-    assert len((await viewer.see("conversation", calls[3]["id"]))["turns"]) == 1
+    return [(each["messages"], each["same"], each["changed"], each["system_changed"]) for each in turns]
+
+
+async def test_a_conversation_turn_by_turn(looking):
+    """By its user's first message: what each call has in common with the one it goes on from, and what was changed."""
+    app, viewer = await looking(fresh=True)
+    first, answer, second = ({"role": role, "content": words} for role, words in QUESTIONS)
+    said = [[first], [first, answer, second], [first, second], [second]]
+    turns = await conversation(app, viewer, [{"messages": messages} for messages in said])
+    assert turns == [(1, 0, False, False), (3, 1, False, False), (2, 1, True, False)]
+    said = [[second], [second, answer, first], [second, {**answer, "content": "Hm"}, first, answer, first]]
+    turns = await conversation(app, viewer, [{"messages": messages} for messages in said])
+    assert turns[-1] == (5, 1, True, False)
     await get("/v1/models").run(app)
     assert (await viewer.see("conversation"))[0] == 404
+
+
+@pytest.mark.parametrize("api", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
+async def test_a_conversation_has_no_false_alarms(api, looking):
+    """Marks for the cache that move, a system message with the time, a question aside, and one that is asked twice."""
+    app, viewer = await looking(fresh=True)
+    member, kind = ("input", "input_text") if "responses" in api else ("messages", "text")
+    text = {"type": kind, "text": "Where was I?"}
+    marked = {**text, "cache_control": {"type": "ephemeral"}} if "/v1/messages" in api else text
+    reply, aside = {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "A title, please."}
+    first = {"role": "user", "content": [text]}
+    said = [
+        [{"role": "user", "content": [marked]}],
+        [first, reply, {"role": "user", "content": [marked]}],
+        [first, reply, aside],
+        [first],
+        [first, {**reply, "content": "Ho"}, aside],
+    ]
+    bodies = [{member: messages} for messages in said]
+    has_time = "chat" in api
+    if has_time:
+        bodies = [{member: [{"role": "system", "content": str(at)}, *told]} for at, told in enumerate(said)]
+    turns = await conversation(app, viewer, bodies, api)
+    assert [(messages, same) for messages, same, _, _ in turns] == [(1, 0), (3, 1), (3, 2), (1, 1), (3, 1)]
+    assert [changed for _, _, changed, _ in turns] == [False] * 5
+    assert [changed for *_, changed in turns] == [False, *[has_time] * 4]
 
 
 async def test_a_call_that_goes_on(looking):

@@ -31,7 +31,7 @@ function askForSecret(words) {
       problem.textContent = /** @type {Error} */ (error).message;
       input.select();
     }
-  } }, h("h2", {}, "Sign in"), h("p", {}, "kiro-asgi serve --inspect prints a link that signs in; inspector.secret is what it asks for."),
+  } }, h("h2", {}, "Sign in"), h("p", {}, "kiro-asgi serve --inspect prints a link that signs you in. You can also enter the value of inspector.secret."),
   h("label", { for: "secret" }, "Secret"), input, h("button", { type: "submit" }, "Sign in"), problem));
   input.focus();
 }

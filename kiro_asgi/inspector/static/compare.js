@@ -1,9 +1,9 @@
 // @ts-check
-/** The call done again, with other settings or other cuts, or beside another call; nobody is asked for it. */
+/** The call done again, with other settings or other cuts, or beside another call; no service is asked. */
 
 import { ask } from "./api.js";
 import { h, table } from "./dom.js";
-import { bytes, seconds } from "./format.js";
+import { bytes, many, seconds } from "./format.js";
 
 const CUTS = [["recorded", "as they came"], ["1", "into single bytes"], ["7", "into 7 bytes"], ["1000", "into 1000 bytes"], ["random:1", "at random"]];
 
@@ -15,9 +15,9 @@ function result(told, one, other) {
     h("pre", { tabindex: "0" }, run.events.length ? run.events.join("\n\n") : "(nothing)"));
   return [
     told.same ? h("p", { class: "good" }, "The client would be sent the same, byte for byte.")
-      : h("p", { class: "bad" }, `They differ from byte ${told.difference.offset} on, after ${told.difference.event} events.`),
+      : h("p", { class: "bad" }, `They differ from byte ${told.difference.offset} on, after ${many(told.difference.event, "event")}.`),
     table("Runs", ["Run", "Status", "Sent", "Steps", "Took", "Answers not recorded"], [[one, ...cells(left)], [other, ...cells(right)]], 1),
-    told.same ? "" : h("p", { class: "note" }, `${told.before} events before are the same, and ${told.after} after.`),
+    told.same ? "" : h("p", { class: "note" }, `${many(told.before, "event")} before ${told.before === 1 ? "is" : "are"} the same, and ${told.after} after.`),
     told.same ? "" : h("div", { class: "lanes two" }, events(left, one), events(right, other)),
   ];
 }
@@ -48,10 +48,10 @@ export async function compareOf(call) {
     }
   };
   return [
-    h("p", {}, "Do this call again from what was recorded. No service is asked, and nobody is sent anything."),
+    h("p", {}, "Do this call again from what was recorded. No request is sent to a service, and nothing to a client."),
     h("form", { class: "bar", submit: run },
       h("label", { for: "setting" }, "Setting"), path, h("label", { for: "value" }, "Value"), value,
-      h("label", { for: "cut" }, "The service's bytes cut"), cut,
+      h("label", { for: "cut" }, "Split the service's bytes"), cut,
       h("label", { for: "other" }, "Compare with the call"), other,
       h("button", { type: "submit" }, "Run")),
     h("datalist", { id: "settings" }, ...settings.map((/** @type {any} */ each) => h("option", { value: each.path }))),

@@ -6,7 +6,8 @@ import { ask } from "./api.js";
 import { compareOf } from "./compare.js";
 import { conversationOf } from "./conversation.js";
 import { h, table } from "./dom.js";
-import { clock, cost, count, model, seconds, standing, tokens } from "./format.js";
+import { clock, cost, count, finishes, model, pace, seconds, standing, tokens } from "./format.js";
+import { problemsOf } from "./problem.js";
 import { requestOf } from "./request.js";
 import { streamOf } from "./stream.js";
 import { timeline } from "./timeline.js";
@@ -21,14 +22,14 @@ function facts(call) {
     ["Model", model(call)],
     ["Upstream", call.upstream],
     ["Error", call.error && `${call.error} ${call.code ?? ""}`],
-    ["Stopped because", call.finish],
+    ["Stopped because", call.finish && finishes(call.finish)],
     ["Tokens", usage && `${tokens(usage)}${usage.thinking ? `, ${count(usage.thinking)} of them thinking` : ""}${usage.cache_read ? `, ${count(usage.cache_read)} read from a cache` : ""}`],
-    ["Pace", call.tokens_per_second && `${usage?.output_estimated ? "≈" : ""}${call.tokens_per_second} tokens/s`],
+    ["Pace", call.tokens_per_second && `${usage?.output_estimated ? "≈" : ""}${pace(call.tokens_per_second)} tokens/s`],
     ["Credits", usage?.credits],
     ["Cost", call.cost !== undefined && cost(call.cost)],
-    ["Client made us wait", call.blocked >= 0.01 && seconds(call.blocked)],
+    ["Waited for the client", call.blocked >= 0.01 && seconds(call.blocked)],
     ["Adapted by rules", (call.rules ?? []).join(", ")],
-    ["Corrected in the answer", Object.entries(call.notices ?? {}).map(([code, times]) => `${code} × ${times}`).join(", ")],
+    ["Notices, by their codes", Object.entries(call.notices ?? {}).map(([code, times]) => `${code} × ${times}`).join(", ")],
     ["Id", call.id],
   ]);
   return h("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
@@ -36,11 +37,11 @@ function facts(call) {
 
 /** @param {any} call */
 function attempts(call) {
-  if (!call.tries.length) return h("p", { class: "note" }, "No service was asked.");
+  if (!call.tries.length) return h("p", { class: "note" }, "No request was sent to a service.");
   return table("Attempts", ["No.", "Upstream", "Model", "Credential", "Outcome", "Error", "Began", "Took", "First", "Tokens"], call.tries.map((/** @type {any} */ each) => [
     each.number, each.upstream, each.model, each.credential,
     each.outcome ? `${each.status ? `${each.status} ` : ""}${each.outcome}` : "under way",
-    each.error ? `${each.error} ${each.code ?? ""}` : "",
+    each.error ? [h("span", {}, each.said), " ", h("code", { class: "note" }, `${each.error} ${each.code ?? ""}`)] : "",
     seconds(each.at), seconds(each.seconds), seconds(each.first), tokens(each.usage),
   ]), 6);
 }
@@ -97,7 +98,7 @@ function exportsOf(call) {
 
 /** What there is to see of a call: its part of the address, its name, and what makes it. */
 const TABS = /** @type {[string, string, (call: any) => Promise<import("./dom.js").Child[]>][]} */ ([
-  ["facts", "Facts", async (call) => [facts(call), attempts(call), exportsOf(call)]],
+  ["facts", "Facts", async (call) => [...await problemsOf(call), facts(call), attempts(call), exportsOf(call)]],
   ["answer", "Answer", answerOf],
   ["stream", "Stream", streamOf],
   ["request", "Request", requestOf],

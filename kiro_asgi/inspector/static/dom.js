@@ -64,5 +64,5 @@ export function table(caption, heads, rows, words = heads.length) {
     h("table", {},
       h("caption", {}, caption),
       h("thead", {}, h("tr", {}, ...heads.map((head, at) => h("th", { scope: "col", ...aligned(at) }, head)))),
-      h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", aligned(at), cell)))))));
+      h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", aligned(at), ...[cell].flat())))))));
 }

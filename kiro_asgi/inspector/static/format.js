@@ -15,10 +15,21 @@ export function count(value) {
   return value < 1e6 ? `${(value / 1000).toFixed(1)} k` : `${(value / 1e6).toFixed(2)} M`;
 }
 
+/** Tokens in a second. @param {number | undefined | null} value */
+export function pace(value) {
+  return value === undefined || value === null ? "" : value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+}
+
 /** @param {number} value in bytes */
 export function bytes(value) {
   if (value < 1024) return `${value} B`;
   return value < 1024 ** 2 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1024 ** 2).toFixed(1)} MiB`;
+}
+
+/** The time of a day, and the day if it is another. @param {number} time in seconds since the epoch */
+export function moment(time) {
+  const when = new Date(time * 1000);
+  return when.toDateString() === new Date().toDateString() ? clock(time) : `${when.toLocaleDateString("en-CA")} ${clock(time)}`;
 }
 
 /** @param {number} time in seconds since the epoch */
@@ -46,11 +57,28 @@ export function model(call) {
   return !used || asked === used ? asked || used : asked ? `${asked} → ${used}` : used;
 }
 
-/** How a call stands, in a mark and words. @param {any} call */
+const FINISHES = /** @type {Record<string, string>} */ ({
+  end: "the model had said all", tool_call: "the model called a tool", length: "it was cut, or reached its limit of tokens", context_full: "the context window is full",
+  stop_sequence: "a stop sequence came", content_filter: "a filter took the rest", paused: "the service paused", refusal: "the model declined",
+});
+
+/** Why a model stopped, in words. @param {string} reason */
+export function finishes(reason) {
+  return Object.hasOwn(FINISHES, reason) ? FINISHES[reason] : reason;
+}
+
+/** A number of things, in the singular or the plural. @param {number} number @param {string} one @param {string} [more] */
+export function many(number, one, more = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : more}`;
+}
+
+const KINDS = /** @type {Record<string, string>} */ ({ error: "bad", left: "left", notice: "left" });
+
+/** How a call stands, in a mark and words; only one of which nothing is to be said is good. @param {any} call */
 export function standing(call) {
-  if (call.state !== "ended") return { mark: "▸", words: call.state, kind: "going" };
-  const status = call.status ? `${call.status} ` : "";
-  if (call.outcome === "complete" && (call.status ?? 500) < 400) return { mark: "✓", words: `${status}complete`, kind: "good" };
-  const marks = /** @type {Record<string, string>} */ ({ cut: "✂", disconnected: "↩", stalled: "⏸" });
-  return { mark: marks[call.outcome] ?? "✗", words: `${status}${call.outcome}`, kind: call.outcome === "disconnected" ? "left" : "bad" };
+  if (call.state !== "ended") return { mark: "▸", words: call.state, kind: "going", more: "" };
+  const status = call.status ? `${call.status} ` : "", [worst, ...rest] = call.remarks ?? [];
+  if (worst) return { mark: worst.mark, words: `${status}${worst.words}`, kind: KINDS[worst.kind] ?? "left", more: rest.length ? ` +${rest.length}` : "" };
+  if (call.outcome === "complete" && call.status && call.status < 400) return { mark: "✓", words: `${status}complete`, kind: "good", more: "" };
+  return { mark: "?", words: `${status}${call.outcome ?? "no outcome"}`, kind: "left", more: "" };
 }

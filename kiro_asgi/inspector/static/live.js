@@ -1,17 +1,30 @@
 // @ts-check
 /** All calls that the gateway keeps, as they are now: told by server-sent events, and never asked for twice. */
 
+import { traits } from "./filter.js";
+import { Glimpses, Search } from "./texts.js";
+
 const AGAIN = 2000; // ms until the next try, where the browser has given up
 
 export class Live extends EventTarget {
   /** @type {Map<number, any>} */
   calls = new Map();
   /** What the gateway says of its memory. */
-  room = { bytes: 0, most_bytes: 0, most_calls: 0 };
+  room = { bytes: 0, most_bytes: 0, most_calls: 0, process: 0 };
+  /** Which texts the gateway keeps: `none`, `masked` or `full`. */
+  content = "none";
+  glimpses = new Glimpses();
+  search = new Search();
   /** @type {"connecting" | "live" | "paused" | "away"} */
   state = "connecting";
   /** @type {EventSource | null} */
   #source = null;
+
+  constructor() {
+    super();
+    this.glimpses.onchange = this.search.onchange = () => this.dispatchEvent(new Event("change"));
+    this.search.calls = () => this.calls.values();
+  }
 
   start() {
     this.#source = new EventSource("api/events");
@@ -44,17 +57,24 @@ export class Live extends EventTarget {
   /** @param {any} told */
   #take(told) {
     if (told.fresh) this.calls.clear();
-    const kept = new Set(told.kept), now = performance.now();
-    for (const number of this.calls.keys()) {
-      if (number >= told.oldest) break;
-      if (!kept.has(number)) this.calls.delete(number);
-    }
+    this.content = told.content;
+    this.glimpses.forget(told.gone);
+    for (const number of told.gone) this.calls.delete(number);
+    const now = performance.now();
     for (const call of told.calls) {
       const began = now - call.seconds * 1000;
-      this.calls.set(call.number, { ...call, began: call.state === "ended" ? 0 : began });
+      this.calls.set(call.number, { ...call, has: traits(call), began: call.state === "ended" ? 0 : began });
     }
     this.room = told;
     this.#become("live");
+    this.search.go();
+  }
+
+  /** How many have a trait. @param {string} trait */
+  having(trait) {
+    let found = 0;
+    for (const call of this.calls.values()) if (call.has.includes(trait)) found++;
+    return found;
   }
 
   /** Newest first. @param {(call: any) => boolean} fits */

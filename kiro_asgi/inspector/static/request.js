@@ -3,6 +3,7 @@
 
 import { ask } from "./api.js";
 import { h, table } from "./dom.js";
+import { many } from "./format.js";
 import { Rows } from "./rows.js";
 import { leaf } from "./tree.js";
 
@@ -58,23 +59,25 @@ function side(name, document, other, rules, shown) {
   rows.mark = (place) => (all[place].leaf && !other.has(JSON.stringify(all[place].value)) ? "only" : "");
   rows.onchoose = (place) => shown.replaceChildren(h("h3", {}, all[place].path || name), ...(all[place].leaf ? whole(all[place].value) : [h("p", { class: "note" }, "Choose a value to see all of it.")]));
   const alone = all.filter((line) => line.leaf && !other.has(JSON.stringify(line.value))).length;
-  return h("section", { class: "column", "aria-label": name }, h("h3", {}, name, h("span", { class: "note" }, ` ${alone} values that the other has not`)), rows.element);
+  return h("section", { class: "column", "aria-label": name }, h("h3", {}, name, h("span", { class: "note" }, ` ${many(alone, "value")} only on this side`)), rows.element);
 }
+
+const LOSSES = /** @type {Record<string, string>} */ ({ none: "nothing", form: "the form only", content: "content" });
 
 /** @param {any} explained */
 function ruleTable(explained) {
-  if (!explained.ok) return h("p", { class: "bad" }, `It would be refused now: ${explained.error}${explained.param ? ` (${explained.param})` : ""}`);
-  if (explained.as_it_is) return h("p", { class: "note" }, "The service speaks this API: the request went through as it is, but for the model's name.");
-  const because = explained.translated_because?.what && explained.translated_because.reason !== "service.other" ? h("p", {}, `Put anew although the service speaks this API (${explained.translated_because.reason}): ${explained.translated_because.what}`) : "";
-  if (!explained.rules.length) return h("div", {}, because, h("p", { class: "good" }, "No rule had anything to do: nothing is lost."));
-  return h("div", {}, because, table("Rules", ["Rule", "Times", "First place", "Loss", "What it does"],
-    explained.rules.map((/** @type {any} */ each) => [each.rule, each.times, each.place, h("span", { class: each.loss === "content" ? "bad" : "" }, each.loss), each.what])));
+  if (!explained.ok) return h("p", { class: "bad" }, `The gateway would refuse it now: ${explained.error}${explained.param ? ` (${explained.param})` : ""}`);
+  if (explained.as_it_is) return h("p", { class: "note" }, "The service speaks this API: the request went through as it is, except for the model's name.");
+  const because = explained.translated_because?.what && explained.translated_because.reason !== "service.other" ? h("p", {}, `Translated, although the service speaks this API: ${explained.translated_because.what} (${explained.translated_because.reason})`) : "";
+  if (!explained.rules.length) return h("div", {}, because, h("p", { class: "good" }, "No rule changed anything: nothing was lost."));
+  return h("div", {}, because, table("Rules", ["Rule", "Times", "First place", "What is lost", "What it does"],
+    explained.rules.map((/** @type {any} */ each) => [each.rule, each.times, each.place, h("span", { class: each.loss === "content" ? "bad" : "" }, LOSSES[each.loss] ?? each.loss), each.what])));
 }
 
 /** @param {any} call */
 export async function requestOf(call) {
   const told = await ask(`request?${new URLSearchParams({ call: call.id })}`);
-  const shown = /** @type {HTMLElement} */ (h("section", { class: "step", "aria-live": "polite", "aria-label": "The chosen value" }, h("p", { class: "note" }, "Marked values are on one side only. Choose one to see all of it.")));
+  const shown = /** @type {HTMLElement} */ (h("section", { class: "step", "aria-live": "polite", "aria-label": "The chosen value" }, h("p", { class: "note" }, "Marked values are on one side only. Choose one to see it whole.")));
   const rules = /** @type {Map<string, any[]>} */ (new Map());
   for (const each of told.explained.rules ?? []) if (each.place) rules.set(each.place, [...(rules.get(each.place) ?? []), each]);
   const sent = told.sent, lanes = h("div", { class: "lanes two" });

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { h, table } from "./dom.js";
-import { bytes, seconds } from "./format.js";
+import { bytes, many, seconds } from "./format.js";
 import { ATTEMPT, KEPT, KIND, Links, OFFSET, SIZE, STAGE, TIME, WORDS } from "./links.js";
 import { Rows } from "./rows.js";
 import { tree } from "./tree.js";
@@ -33,7 +33,7 @@ function frameTable(frames) {
 export async function streamOf(call) {
   const told = await ask(`steps?${new URLSearchParams({ call: call.id })}`);
   const links = new Links(told), many = told.steps.some((/** @type {any[]} */ row) => row[ATTEMPT] > 1);
-  const shown = h("section", { class: "step", "aria-live": "polite", "aria-label": "The chosen step" }, h("p", { class: "note" }, "Choose a row to see all of it. Arrows move in a column and to the next; Enter chooses."));
+  const shown = h("section", { class: "step", "aria-live": "polite", "aria-label": "The chosen step" }, h("p", { class: "note" }, "Choose a row to see it whole. Arrows move in a column and to the next; Enter chooses."));
   /** @type {Record<string, {rows: Rows, steps: number[], places: Map<number, number>}>} */
   const columns = {};
   let chosen = -1;
@@ -42,7 +42,7 @@ export async function streamOf(call) {
     const row = told.steps[step], when = h("span", { class: "when" }, `${many && row[KIND] === "r" ? `${row[ATTEMPT]}· ` : ""}${row[TIME].toFixed(3)}`);
     const frames = row[KIND] === "r" ? links.framesIn(step) : [], words = frames.length ? frames.map((frame) => told.steps[frame][WORDS].split(" ")[1] ?? "").join(", ") : row[WORDS];
     const stage = row[KIND] === "i" ? [h("span", { class: "stage" }, told.stages[row[STAGE]])] : [h("span", { class: "size" }, bytes(row[SIZE]))];
-    const kept = row[KEPT] ? h("span", { class: "kept", title: `nothing came of it at once: kept by ${row[KEPT]}` }, `⤓ ${row[KEPT]}`) : "";
+    const kept = row[KEPT] ? h("span", { class: "kept", title: `${row[KEPT]} held this back, until more came or for good` }, `⤓ ${row[KEPT]}`) : "";
     return [when, ...stage, kept, h("span", { class: "words" }, words.replaceAll("\n", "⏎"))];
   };
   const point = (/** @type {number} */ step) => {
@@ -63,7 +63,7 @@ export async function streamOf(call) {
     const stage = told.stages[row[STAGE]];
     shown.replaceChildren(
       h("h3", {}, row[KIND] === "r" ? `Read of ${bytes(row[SIZE])}, from byte ${row[OFFSET]}` : row[KIND] === "s" ? `Send of ${bytes(row[SIZE])}, from byte ${row[OFFSET]}` : `${full.type ?? ""} from ${stage}`,
-        h("span", { class: "note" }, ` after ${seconds(row[TIME])}${row[ATTEMPT] ? `, attempt ${row[ATTEMPT]}` : ""}${row[KEPT] ? ` · nothing came of it at once: ${row[KEPT]} kept it, until more came or for good` : ""}`)),
+        h("span", { class: "note" }, ` after ${seconds(row[TIME])}${row[ATTEMPT] ? `, attempt ${row[ATTEMPT]}` : ""}${row[KEPT] ? ` · ${row[KEPT]} held it back, until more came or for good` : ""}`)),
       full.error ? h("p", { class: "bad" }, full.error) : "",
       full.frames?.length ? frameTable(full.frames) : "",
       full.value !== undefined ? tree(full.value) : "",
@@ -105,9 +105,9 @@ export async function streamOf(call) {
       columns[kind].rows.element)));
   return [
     told.why ? h("p", { class: "note" }, told.why) : "",
-    told.differs ? h("p", { class: "bad" }, `Done again it gives something else from byte ${told.differs.offset} on, after ${told.differs.event} events; below is what it gives now.`) : "",
-    told.missing ? h("p", { class: "bad" }, `${told.missing} answers were asked for that were not recorded.`) : "",
-    told.dropped ? h("p", { class: "note" }, `${told.dropped} more steps are not shown.`) : "",
+    told.differs ? h("p", { class: "bad" }, `Replayed, the call gives another answer from byte ${told.differs.offset} on, after ${many(told.differs.event, "event")}. Below is what it gives now.`) : "",
+    told.missing ? h("p", { class: "bad" }, `${many(told.missing, "answer")} that the replay needs ${told.missing === 1 ? "was" : "were"} not recorded.`) : "",
+    told.dropped ? h("p", { class: "note" }, `${many(told.dropped, "more step")} ${told.dropped === 1 ? "is" : "are"} not shown.`) : "",
     lanes, shown,
   ];
 }

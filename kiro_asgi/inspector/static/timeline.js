@@ -2,7 +2,7 @@
 /** When an answer came, to scale: attempts, silence, first content, bursts, gaps, what the client was sent, and the end. */
 
 import { h, s } from "./dom.js";
-import { bytes, seconds } from "./format.js";
+import { bytes, many, seconds } from "./format.js";
 
 const HEIGHT = 138;
 const LANES = { tries: 4, received: 42, sent: 88 };
@@ -30,10 +30,10 @@ export function summary(call) {
   const silent = gaps(call.received, asked, call.seconds).sort((one, other) => other[1] - other[0] - one[1] + one[0])[0];
   return [
     `${seconds(call.seconds)} in all`,
-    `${call.tries.length} ${call.tries.length === 1 ? "attempt" : "attempts"}`,
+    many(call.tries.length, "attempt"),
     call.first !== undefined ? `first content after ${seconds(call.first)}` : "no content",
-    `${call.received.length} reads`, `${call.sent.length} sends${call.beats?.length ? `, ${call.beats.length} of them signs of life` : ""}`,
-    silent ? `longest silence ${seconds(silent[1] - silent[0])}, ${seconds(silent[0])} after the beginning` : "no silence of 250 ms",
+    many(call.received.length, "read"), `${many(call.sent.length, "send")}${call.beats?.length ? `, ${call.beats.length} of them only to keep the connection open` : ""}`,
+    silent ? `longest pause ${seconds(silent[1] - silent[0])}, ${seconds(silent[0])} after the beginning` : "no pause of 250 ms",
   ].join(" · ");
 }
 
@@ -57,8 +57,8 @@ export function timeline(call) {
       const good = each.outcome === "complete";
       parts.push(
         s("rect", { x: x(each.at), y: LANES.tries, width: Math.max(x(end) - x(each.at), 2), height: 18, class: good ? "try" : "try failed" },
-          s("title", {}, `attempt ${each.number} at ${each.upstream}: ${each.outcome ?? "under way"} ${each.error ?? ""}`)),
-        s("text", { x: Math.max(x(each.at), 0) + 4, y: LANES.tries + 13, class: "label" }, `${each.number} ${each.upstream}${each.error ? ` ✗ ${each.error}` : ""}`));
+          s("title", {}, `Attempt ${each.number} at ${each.upstream}: ${each.said ?? each.outcome ?? "under way"}`)),
+        s("text", { x: Math.max(x(each.at), 0) + 4, y: LANES.tries + 13, class: "label" }, `${each.number}: ${each.upstream}${each.said ? ` ✗ ${each.said}` : ""}`));
     }
     for (const [one, other] of gaps(call.received, call.tries[0]?.at ?? 0, whole)) {
       if (!seen(one, other)) continue;
@@ -72,10 +72,10 @@ export function timeline(call) {
         return `M${x(at).toFixed(1)} ${lane + TALL}v-${tall.toFixed(1)}`;
       });
       parts.push(s("path", { d: near.join(""), class: kind }));
-      parts.push(s("text", { x: 2, y: lane - 4, class: "lane" }, kind === "read" ? "from the service" : "to the client"));
+      parts.push(s("text", { x: 2, y: lane - 4, class: "lane" }, kind === "read" ? "bytes from the service" : "bytes to the client"));
     }
     for (const at of call.beats ?? []) {
-      if (seen(at)) parts.push(s("circle", { cx: x(at), cy: LANES.sent + TALL / 2, r: 5, class: "beat" }, s("title", {}, `sign of life after ${seconds(at)}`)));
+      if (seen(at)) parts.push(s("circle", { cx: x(at), cy: LANES.sent + TALL / 2, r: 5, class: "beat" }, s("title", {}, `sent only to keep the connection open, after ${seconds(at)}`)));
     }
     for (const [at, words] of /** @type {[number | undefined, string][]} */ ([[call.first, "first content"], [call.state === "ended" ? whole : undefined, "end"]])) {
       if (at === undefined || !seen(at)) continue;
