@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kiro_asgi.inspector.calls import RecentCalls, Seen, State, Ticks
 from kiro_asgi.inspector.rows import price_of, read_prices
 from kiro_asgi.model.events import Usage
+from kiro_asgi.tapes.recorder import Recorder
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN, refused
 
 ROOM = 32 * 1024 * 1024
@@ -172,6 +173,29 @@ def test_no_flood_of_one_sort_takes_the_room_of_another(flood, room):
     assert calls.find("req_0") is None and calls.find("req_1999") is not None
     assert len(calls.all()) <= room[0] and calls.size <= room[1]
     assert not calls._sorts.keys() - {kept.remarks[0].said.short if kept.remarks else "" for kept in calls.all()}
+
+
+@pytest.mark.parametrize(("flood", "other"), [("good", "refused"), ("refused", "good")])
+def test_no_flood_takes_the_recording_of_another_sort(flood, other):
+    """What was recorded of the one that mattered stays, while the bytes of the flood make room."""
+    recorder = Recorder(lambda: 100.0, ROOM)
+    calls = RecentCalls(100_000, 1_000_000, recorder)
+
+    def happens(name, end):
+        facts = evolve(CALL, request_id=name)
+        recorder.began(facts)
+        calls.began(facts)
+        recorder.request_received(facts, b"", b"x" * 10_000, 100.0)
+        recorder.ended(facts, end)
+        calls.ended(facts, end)
+
+    happens("one", ENDS[other])
+    happens("first", ENDS[flood])
+    for number in range(150):
+        happens(f"req_{number}", ENDS[flood])
+    assert calls.find("one").recording is not None and calls.find("req_149").recording is not None
+    assert calls.find("first").recording is None
+    assert calls.size <= 1_000_000
 
 
 def test_who_was_away_for_long_begins_anew_once():
