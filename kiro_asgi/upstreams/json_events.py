@@ -13,11 +13,15 @@ from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.wire.json import JsonError, loads_answer
+from kiro_asgi.wire.json import JsonError
+from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.sse import SseDecoder
 
 DONE: Final = "[DONE]"
 """Data of the event by which some services end a stream; it is not JSON."""
+
+HALF: Final = Notice("text.half")
+"""Half of a character came whose other half never did."""
 
 _NOT_UTF_8: Final = "not UTF-8"
 """Detail of a notice."""
@@ -49,6 +53,7 @@ class JsonEvents:
     """As of `SseDecoder`."""
 
     _lines: SseDecoder = field(init=False)
+    _json: JsonPieces = field(init=False, factory=JsonPieces)
 
     def __attrs_post_init__(self) -> None:
         self._lines = SseDecoder(also_data=self.also_data)
@@ -60,7 +65,7 @@ class JsonEvents:
                 yield JsonEvent(event.event, {}, done=True)
                 continue
             try:
-                value = None if event.damaged else loads_answer(event.data)
+                value = None if event.damaged else self._json.loads(event.data)
             except JsonError:
                 value = None
             if type(value) is dict:
@@ -70,7 +75,9 @@ class JsonEvents:
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The last event, where only its empty line is missing: half an object is no event."""
-        return (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
+        yield from (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
+        if not self._json.is_whole:
+            yield HALF
 
 
 @define
@@ -101,6 +108,7 @@ class JsonLines:
     """
 
     max_line: int = EVENT_BYTES
+    _json: JsonPieces = field(init=False, factory=JsonPieces)
     _line: bytearray = field(init=False, factory=bytearray)
     """The beginning of a line that has not ended."""
 
@@ -117,7 +125,9 @@ class JsonLines:
 
     def flush(self) -> Iterator[Mapping[str, Any] | Notice]:
         """The last line, where only its end is missing: half an object is no value."""
-        return (item for item in self.feed((b"\n",)) if not isinstance(item, Notice))
+        yield from (item for item in self.feed((b"\n",)) if not isinstance(item, Notice))
+        if not self._json.is_whole:
+            yield HALF
 
     def _extend(self, piece: bytes) -> None:
         self._line += piece
@@ -128,7 +138,7 @@ class JsonLines:
 
     def _read(self, line: bytearray) -> Mapping[str, Any] | Notice:
         try:
-            value = loads_answer(bytes(line))
+            value = self._json.loads(bytes(line))
         except JsonError:
             value = None
         return value if type(value) is dict else Notice("line.undecodable")

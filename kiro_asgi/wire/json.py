@@ -68,8 +68,8 @@ def loads(
         _check_values(text, max_values)
     if len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(text, max_depth, max_values)
-    if "\\" in text and _may_have_surrogates(text):
-        text = _ESCAPE.sub(_replace_lone, text)
+    if "\\" in text and may_have_surrogates(text):
+        text = ESCAPE.sub(_replace_lone, text)
     try:
         value, end = (decoder or _DECODER).raw_decode(text)
     except RecursionError:
@@ -130,10 +130,11 @@ def dumps(value: Any) -> bytes:
 
 def has_lone_surrogates(text: str) -> bool:
     """Whether *text*, which is JSON, has half a pair among its escapes; `loads` takes it, many parsers do not."""
-    return _may_have_surrogates(text) and any(match[1] for match in _ESCAPE.finditer(text))
+    return may_have_surrogates(text) and any(match[1] for match in ESCAPE.finditer(text))
 
 
-def _may_have_surrogates(text: str) -> bool:
+def may_have_surrogates(text: str) -> bool:
+    """Whether there may be halves of pairs among the escapes of *text*."""
     return "\\ud" in text or "\\uD" in text
 
 
@@ -304,7 +305,7 @@ _ECHO: Final = 60
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-_ESCAPE: Final = re.compile(
+ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 """One escape sequence; group 1 is set when it names a surrogate without its partner."""

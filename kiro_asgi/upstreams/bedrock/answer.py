@@ -39,10 +39,11 @@ from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.headers import JSON, require_media_type
-from kiro_asgi.upstreams.json_events import JsonEvent
+from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
-from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json_pieces import JsonPieces
 
 STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -294,6 +295,7 @@ class Frames:
     _messages: Callable[[], Stage[JsonEvent, Delta]]
     """Makes the reader of the Messages API's events."""
 
+    _json: JsonPieces = field(init=False, factory=JsonPieces)
     _inner: Stage[JsonEvent, Delta] | None = field(init=False, default=None)
     """Reader of the events; the first frame decides which."""
 
@@ -304,7 +306,7 @@ class Frames:
             if frame.message_type in ("exception", "error") or is_exception(name):
                 raise _exception(frame, name)
             try:
-                value = loads_answer(frame.payload) if frame.payload else {}
+                value = self._json.loads(frame.payload) if frame.payload else {}
             except JsonError:
                 value = None
             if type(value) is not dict:
@@ -317,13 +319,15 @@ class Frames:
 
     def flush(self) -> Iterator[Delta]:
         """How the message ended."""
+        if not self._json.is_whole:
+            yield HALF
         yield from (self._inner or ConverseEvents()).flush()
 
     def _chunk(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         """One event of the model's own API."""
         self._inner = self._inner or self._messages()
         try:
-            event = loads_answer(b64decode(text_of(value, "bytes"), validate=True))
+            event = self._json.loads(b64decode(text_of(value, "bytes"), validate=True))
         except (JsonError, ValueError):
             event = None
         if type(event) is not dict:

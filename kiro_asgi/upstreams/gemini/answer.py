@@ -42,7 +42,8 @@ from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
-from kiro_asgi.wire.json import count_of, dumps, loads_answer, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import ObjectScanner
 
 Part = Mapping[str, Any]
@@ -327,7 +328,7 @@ class JsonObjects:
     """
 
     _scanner: ObjectScanner = field(
-        init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict", loads=loads_answer)
+        init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict", loads=JsonPieces().loads)
     )
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:

@@ -54,6 +54,7 @@ from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
 from kiro_asgi.wire.json import JsonError, dumps, loads, loads_answer, object_of, text_of
+from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
 
 Payload = dict[str, Any]
@@ -320,6 +321,7 @@ class FrameEventDecoder:
     _model: bytes = field(init=False, default=b"")
     """``_seen.model`` as it stands in a payload."""
 
+    _json: JsonPieces = field(init=False, factory=JsonPieces)
     _headers: Mapping[str, HeaderValue] | None = field(init=False, default=None)
     """Headers of the last event; frames with the same headers share one mapping."""
 
@@ -358,7 +360,7 @@ class FrameEventDecoder:
         if self._reader is None:
             return self._skip_type()
         try:
-            payload = loads_answer(data) if data else {}
+            payload = self._json.loads(data) if data else {}
         except JsonError as error:
             return self._notice("event.undecodable", f"{self._type}: {error}")
         if type(payload) is not dict:
