@@ -79,6 +79,7 @@ BOUNDED = {
         "Schemas._schema": PROMPT,
     },
     "upstreams.kiro.request": {"_characters": PARTS},
+    "upstreams.openai.answer": {"_thought": READ},
     "upstreams.openai.request": {"_inner": PROMPT, "_is_strict": PROMPT, "_with_items": PROMPT},
     "simulator.anthropic.__init__": {"_images": SIMULATED},
     "simulator.gemini.__init__": {"_lower": SIMULATED},
