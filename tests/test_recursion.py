@@ -57,7 +57,6 @@ BOUNDED = {
     "stages.tool_calls": {"_room": ONCE},
     "upstreams.anthropic.request": {"_collect": PARTS},
     "upstreams.bedrock.request": {"_collect": PARTS},
-    "upstreams.openai.answer": {"_thought": READ},
     "upstreams.anthropic.schema": {
         "_Writing._alternatives": PROMPT,
         "_Writing._members": PROMPT,

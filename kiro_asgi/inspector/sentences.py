@@ -316,7 +316,11 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
         ),
         "stream.no_terminal_signal": _UNCLEAR_END,
         "stop.unknown": _UNCLEAR_END,
-        "finish_reason.unknown": _UNCLEAR_END,
+        "text.half": Sentences(
+            "character lost",
+            "Half of a character came from the service, and its other half never did.",
+            "Ask again. If it happens often, report it to the service.",
+        ),
         "tool_call.name_corrected": Sentences(
             "tool name corrected", "The model spelt a tool's name wrong; the client got the name of its own tool.", ""
         ),
