@@ -18,6 +18,13 @@ _HALVES: Final = 64
 """First halves that wait for their second: as many strings as take turns."""
 
 
+_NAME: Final = re.compile(r'"(?:name|\w{0,12}[iI]d)" ?: ?"$')
+"""What stands before a string that does not come in pieces."""
+
+_LOOK_BACK: Final = 24
+"""Characters."""
+
+
 @define
 class JsonPieces:
     """Reads one document of an answer after the other."""
@@ -49,7 +56,8 @@ class JsonPieces:
         if not match[1]:
             return match[0]
         if match[1][2] in "89abAB":
-            if text[end : end + 1] == '"' and len(self._waiting) < _HALVES:
+            goes_on = text[end : end + 1] == '"' and not _NAME.search(text, max(0, begin - _LOOK_BACK), begin)
+            if goes_on and len(self._waiting) < _HALVES:
                 self._waiting.append(match[0])
                 return ""
         elif self._waiting and text[begin - 1 : begin] == '"':

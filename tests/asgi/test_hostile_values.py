@@ -154,9 +154,9 @@ async def test_headers(app):
 async def test_an_event_id_of_any_length(app):
     """A viewer whose last event has an impossible number is shown all there is, as at the first time."""
     await ask("anthropic", "sim:text", stream=False).run(app)
-    numbering = part_of(app, Inspector)._numbering
+    run = part_of(app, Inspector)._run
     for number in (b"9" * 5000, b"-1", "\u0665".encode(), b"\xb2", b"1e300"):
-        viewer = asked("GET", "/inspector/api/events", **{"last-event-id": numbering.encode() + b"-" + number})
+        viewer = asked("GET", "/inspector/api/events", **{"last-event-id": run.encode() + b"-" + number + b"-0"})
 
         async def leave(message, viewer=viewer):
             if message.get("body"):

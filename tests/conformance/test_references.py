@@ -23,7 +23,7 @@ from openai.types.responses import response_compact_params, response_create_para
 
 from kiro_asgi import RequestError
 from kiro_asgi.dialects.anthropic.parsing import parse_count, parse_messages
-from kiro_asgi.dialects.gemini import request as gemini
+from kiro_asgi.dialects.gemini import parsing as gemini
 from kiro_asgi.dialects.openai_chat.parsing import parse as parse_chat
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request
 from kiro_asgi.dialects.openai_responses.parsing import parse_request, parse_value

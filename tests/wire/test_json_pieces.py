@@ -64,6 +64,7 @@ def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
         (['{"a":"\\\\ud83d"}', '{"a":"\\\\ude00"}'], [{"a": "\\ud83d"}, {"a": "\\ude00"}]),
         (['{"a":"\\ud83d\\ude00"}'], [{"a": "\U0001f600"}]),
         (['{"a":"\\ude00"}'], [{"a": "\ufffd"}]),
+        (['{"name":"\\ud83d","toolUseId": "\\ud83d"}'], [{"name": "\ufffd", "toolUseId": "\ufffd"}]),
     ],
 )
 def test_halves(texts: list[str], values: list[object]) -> None:

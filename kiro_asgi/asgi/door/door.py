@@ -76,7 +76,7 @@ class Door:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
             if call.observation is not None:
                 call.observation.end(call)
-            call.break_off = call.observation = None  # which hold the call, and with it prompt and answer
+            call.let_go()
             _forget_frames(call.failure)
             if unexpected is not None and self._raises(scope):
                 raise unexpected

@@ -232,6 +232,11 @@ class Call(CallRecord):
     def __attrs_post_init__(self) -> None:
         self._sooner = self._write_timeout / _SOONER * (1 + self._draw())
 
+    def let_go(self) -> None:
+        """Let go of what holds the call, and with it prompt and answer."""
+        super().let_go()
+        self.break_off = self.observation = None
+
     @property
     def headers(self) -> Headers:
         """Headers of every response."""

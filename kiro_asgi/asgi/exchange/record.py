@@ -12,6 +12,10 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.observers.base import Outcome
 
 
+def _not_yet() -> None:
+    """No answer has ended."""
+
+
 @define(eq=False)
 class CallRecord:
     """What is known of one call so far."""
@@ -27,10 +31,14 @@ class CallRecord:
     """The upstream that was asked last, where one was to be asked."""
 
     notes: tuple[Note, ...] = field(init=False, default=())
-    end: Callable[[], MessageEnd | None] = field(init=False, default=lambda: None)
+    """Adaptations of the request for the upstream of the last attempt."""
+
+    end: Callable[[], MessageEnd | None] = field(init=False, default=_not_yet)
     """How the latest answer ended; ``None`` until it has."""
 
-    """Adaptations of the request for the upstream of the last attempt."""
+    def let_go(self) -> None:
+        """Let go of what holds the call, and with it prompt and answer."""
+        self.end = _not_yet
 
     outcome: Outcome | None = field(init=False, default=None)
     """How a relayed answer ended."""

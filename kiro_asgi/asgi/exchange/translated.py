@@ -20,7 +20,7 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.errors import ContextTooLong, KiroAsgiError
+from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, split_sentences, unsplit
@@ -122,8 +122,9 @@ class TranslatedExchange:
         if upstream is None:
             return None
         asked = self._asking(prompt, upstream, self.credential)
-        refused, sent = self.rendered.request, asked.rendered.request
-        return None if (sent.url, sent.body) == (refused.url, refused.body) else asked
+        before, after = self.rendered.request, asked.rendered.request
+        is_same = (after.url, after.body) == (before.url, before.body)
+        return None if is_same and isinstance(error, UpstreamRejected) else asked  # else its answer is read otherwise
 
     def reminded(self, complaint: str) -> TranslatedExchange:
         """The same request with *complaint* as the user's last turn."""

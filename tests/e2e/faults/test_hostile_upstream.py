@@ -93,7 +93,7 @@ REPAIRED = {"surrogate-tool", "surrogate-tool-name", "bom-tool"}
 """Calls that are given all the same."""
 
 UNREADABLE = "deep-tool-object"
-"""An event of which nothing can be read, not even that it was about a call; it is passed over."""
+"""An event of which nothing can be read, not even that it was about a call; where nothing else comes, it is an error."""
 
 CUT = "deep-tool-unclosed"
 """A call that did not come to its end; all others did, and are malformed."""
@@ -125,11 +125,15 @@ async def test_arguments_that_are_no_strict_json_are_withheld_or_made_strict(gat
         door.simulator.enqueue(answer(*ODD[name], trailers=Trailers("TOOL_USE")))
         exchange = await door.ask(route, "x", stream=stream, max_tokens=10**9)
 
+        if name == UNREADABLE:
+            assert exchange.status == 502, name
+            assert "holds nothing that can be shown" in exchange.content.decode(), name
+            continue
         given = whole(route, exchange, stream=stream)  # reads the arguments strictly, too
         assert bool(given.calls) == (name in REPAIRED), name
         ended = ("max_tokens", "length") if name == CUT else ("end_turn", "stop")
         assert given.stop in (("tool_use", "tool_calls") if given.calls else ended), name
-        assert ("malformed" in given.text) == (not given.calls and name not in (CUT, UNREADABLE)), name
+        assert ("malformed" in given.text) == (not given.calls and name != CUT), name
 
 
 @ROUTE
