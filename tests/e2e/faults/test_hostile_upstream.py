@@ -93,7 +93,7 @@ REPAIRED = {"surrogate-tool", "surrogate-tool-name", "bom-tool"}
 """Calls that are given all the same."""
 
 UNREADABLE = "deep-tool-object"
-"""An event of which nothing can be read, not even that it was about a call; where nothing else comes, it is an error."""
+"""An event of which nothing can be read, not even that it was about a call: an error, where nothing else comes."""
 
 CUT = "deep-tool-unclosed"
 """A call that did not come to its end; all others did, and are malformed."""
