@@ -437,7 +437,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "gateway-rules": (lambda: rules(GATEWAY_RULES), "26 62 12"),
     **{f"{each.name}-rules": (partial(rules, each.make().rules), "26 62 12") for each in KNOWN},
     "format-markers": (format_markers, "20 16 8 36 20"),
-    "simulated-refusals": (simulated_refusals, "10 12 12 14 12 12 28"),
+    "simulated-refusals": (simulated_refusals, "10 12 12 14 12 12 14 14"),
     "simulated-rules": (simulated_rules, "62 8 30"),
     **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in formats.FORMATS},
     "errors": (error_tree, "34 10 12 44"),

@@ -58,6 +58,11 @@ _MISSED: Final = re.compile(
 )
 """Words that demand a field; where it is refused, others stand with it."""
 
+_EMPTY: Final = re.compile(
+    r"\b(?:cannot|can't|must not|should not|may not) be (?:empty|blank|null|missing|omitted|absent)\b", re.I
+)
+"""Words that do the same, although they are of the other kind."""
+
 _REFUSED: Final = re.compile(
     r"must not|should not|cannot|can't|unsupported|not supported|does not support|no longer supported|unknown"
     r"|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|not required|invalid",
@@ -95,6 +100,11 @@ CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
 """Field to the feature that requests use it for, where that alone does not keep them from being relayed."""
 
 
+def _is_missed(message: str) -> bool:
+    """Whether *message*, which is about a field, demands it, and does not refuse it."""
+    return bool(_EMPTY.search(message) or (_MISSED.search(message) and not _REFUSED.search(message)))
+
+
 def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
     """The field that *error*, the answer to *document*, is about; empty where leaving it out does not help.
 
@@ -105,11 +115,11 @@ def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tup
         return ""
     if _NINE.search(error.message):
         return "" if CALL_IDS in without else CALL_IDS
-    if not _UNKNOWN_FIELD.search(error.message):
-        return ""
     named = _WORD.findall(error.message)
+    if not _UNKNOWN_FIELD.search(error.message) and not (REPLAYED in named and _MISSED.search(error.message)):
+        return ""
     if REPLAYED in named or (SHORTER in named and any(SHORTER in message for message in document["messages"])):
-        state = DEMANDED if _MISSED.search(error.message) and not _REFUSED.search(error.message) else REPLAYED
+        state = DEMANDED if _is_missed(error.message) else REPLAYED
         return "" if state in without else state
     if DETAILED in named and DETAILED not in without:
         return DETAILED

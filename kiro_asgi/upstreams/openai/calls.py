@@ -28,7 +28,7 @@ Key = int | str
 _BATCH: Final = 4_096
 """Characters of arguments that are looked at together."""
 
-_EMPTY: Final = re.compile(r"\s*+\{\s*+\}\s*+")
+_EMPTY: Final = re.compile(r"\{\s*+\}")
 
 _PLAIN: Final = re.compile(r'[^"{}\[\]]*+')
 """Characters without a meaning outside a string."""
@@ -210,7 +210,7 @@ class StreamedCalls:
         if not arguments or call.ended or call.repeats(arguments):
             return
         self._changed[key] = None
-        if not call.begun and not call.held and _EMPTY.fullmatch(arguments):
+        if not call.begun and not call.held and _EMPTY.fullmatch(arguments.strip()):
             call.held = arguments
         else:
             self._budget.take(getsizeof(arguments))  # kept, to know them again
