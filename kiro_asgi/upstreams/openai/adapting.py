@@ -53,19 +53,18 @@ DEMANDED: Final = "reasoning_content, demanded"
 """The same, missed: each earlier answer has it, a blank where the client has lost it."""
 
 _MISSED: Final = re.compile(
-    r"\b(?:missing|required?|requires|must|needs?|should|expected|absent|empty|blank|passed? back|not provided)\b",
+    r"\bmissing\b|(?<!not )\brequire[ds]?\b|\bmust (?:be (?:passed|provided|included|present|set)|have|include|contain)\b"
+    r"|\b(?:cannot|can't|must not|should not|may not) be (?:empty|blank|null|missing|omitted|absent)\b",
     re.I,
 )
-"""Words that demand a field; where it is refused, others stand with it."""
+"""Words that demand a field, whatever else is said."""
 
-_EMPTY: Final = re.compile(
-    r"\b(?:cannot|can't|must not|should not|may not) be (?:empty|blank|null|missing|omitted|absent)\b", re.I
-)
-"""Words that do the same, although they are of the other kind."""
+_WANTED: Final = re.compile(r"\b(?:needs?|should|expect(?:s|ed)|absent|empty|blank|not provided)\b", re.I)
+"""Words that demand it where none stands with them that refuses it."""
 
 _REFUSED: Final = re.compile(
     r"must not|should not|cannot|can't|unsupported|not supported|does not support|no longer supported|unknown"
-    r"|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|not required|invalid",
+    r"|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|not required",
     re.I,
 )
 
@@ -102,7 +101,7 @@ CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
 
 def _is_missed(message: str) -> bool:
     """Whether *message*, which is about a field, demands it, and does not refuse it."""
-    return bool(_EMPTY.search(message) or (_MISSED.search(message) and not _REFUSED.search(message)))
+    return bool(_MISSED.search(message) or (_WANTED.search(message) and not _REFUSED.search(message)))
 
 
 def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
@@ -116,7 +115,7 @@ def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tup
     if _NINE.search(error.message):
         return "" if CALL_IDS in without else CALL_IDS
     named = _WORD.findall(error.message)
-    if not _UNKNOWN_FIELD.search(error.message) and not (REPLAYED in named and _MISSED.search(error.message)):
+    if not _UNKNOWN_FIELD.search(error.message) and not (REPLAYED in named and _is_missed(error.message)):
         return ""
     if REPLAYED in named or (SHORTER in named and any(SHORTER in message for message in document["messages"])):
         state = DEMANDED if _is_missed(error.message) else REPLAYED
