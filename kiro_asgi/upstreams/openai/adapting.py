@@ -53,7 +53,8 @@ DEMANDED: Final = "reasoning_content, demanded"
 """The same, missed: each earlier answer has it, a blank where the client has lost it."""
 
 _MISSED: Final = re.compile(
-    r"\bmissing\b|(?<!not )\brequire[ds]?\b|\bmust (?:be (?:passed|provided|included|present|set)|have|include|contain)\b"
+    r"\bmissing\b|(?<!not )\brequire[ds]?\b"
+    r"|\bmust (?:be (?:passed|provided|included|present|set)|have|include|contain)\b"
     r"|\b(?:cannot|can't|must not|should not|may not) be (?:empty|blank|null|missing|omitted|absent)\b",
     re.I,
 )
