@@ -626,6 +626,8 @@ def _answered(name: str, card: ModelCard, reader: _AnswerReader, learnt: Sequenc
     words += f"stop reason {stops[-1] if stops else 'not given'}, usage {usage}"
     if learnt:
         words += f"; learnt from refusals: the service takes {', '.join(learnt)}"
+        advice = "set what differs in its table, or another service there, so that no request has to be refused first"
+        return Finding(name, Verdict.WARN, words, advice)
     if any(isinstance(delta, TextDelta | RefusalDelta | ThinkingDelta) for delta in deltas):
         return Finding(name, Verdict.OK, words)
     return Finding(name, Verdict.WARN, f"{words}, but no text", "ask once more; empty answers happen")

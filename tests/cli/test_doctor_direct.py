@@ -64,6 +64,23 @@ def everything(service: Simulator) -> dict[str, str]:
     }
 
 
+def test_what_a_service_refuses_is_learnt_and_told(service: Simulator, examine: Any) -> None:
+    """A server that differs from its settings answers all the same, and the operator reads in what it differs."""
+    refused = refusal(400, "Unsupported parameter: stream_options")
+    service.enqueue(refused, operation="openai.chat")
+    environ = {"CUSTOM__LOCAL__SERVICE": "vllm", "CUSTOM__LOCAL__ENDPOINT": f"{service.url}/v1"}
+    status, found = examine(environ)
+
+    verdict, detail, advice = found["local request"]
+    assert (status, verdict) == (0, "warn")
+    assert detail.endswith("learnt from refusals: the service takes no stream_options")
+    assert advice.startswith("set what differs in its table")
+
+    service.enqueue(refused, refused, operation="openai.chat")
+    status, found = examine(environ)
+    assert (status, found["local request"][0]) == (1, "fail")
+
+
 def test_every_upstream_has_its_links(service: Simulator, examine: Any) -> None:
     """Kiro's are left out where it is not set up; each upstream is asked one small question."""
     status, found = examine(everything(service))
