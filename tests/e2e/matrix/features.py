@@ -147,7 +147,7 @@ def _refusal(pairing: Pairing, marker: str = "sim:refused") -> tuple[str, str, s
 def refusal(pairing: Pairing) -> None:
     """In the words of the model, or of the service."""
     ways = {
-        "anthropic": ("", "A simulated refusal.", "refusal"),
+        **dict.fromkeys(("anthropic", "bedrock"), ("", "A simulated refusal.", REFUSED[pairing.api])),
         "openai": ("", REFUSAL, END[pairing.api]),
         "gemini": ("", "SAFETY", "SAFETY"),
     }
@@ -374,8 +374,8 @@ LOSSES: Final[Mapping[str, LostPart]] = {
         "refusal",
         ("anthropic", "bedrock"),
         refusal_without_reason,
-        "That an answer was refused is told in the API's own word. The category and the explanation, which "
-        "Anthropic may give, are not.",
+        "That an answer was refused is told in the API's own word. The Gemini API has no place for the category and "
+        "the explanation, which Anthropic may give.",
     ),
     "block-reason-untold": LostPart(
         "refusal",
