@@ -139,6 +139,7 @@ class ThinkingParser:
     _anywhere: bool = field(init=False)
     _handling: Handling = field(init=False)
     _openers: tuple[str, ...] = field(init=False)
+    _closers: tuple[str, ...] = field(init=False)
     _opener: re.Pattern[str] = field(init=False)
     _longest: int = field(init=False)
     _code: CodeTracker = field(init=False, factory=CodeTracker)
@@ -160,6 +161,7 @@ class ThinkingParser:
         self._anywhere = self.scan == "anywhere"
         self._handling = HANDLING[self.mode]
         self._openers = tuple(f"<{tag}>" for tag in self.tags)
+        self._closers = tuple(f"</{tag}>" for tag in self.tags)
         self._opener = re.compile("|".join(map(re.escape, self._openers)) or r"(?!)")
         self._longest = max(map(len, self._openers), default=0)
 
@@ -234,7 +236,7 @@ class ThinkingParser:
                 self._held = text
                 return ""
         if self.scan == "open" and self.tags:
-            self.state, self._closer = ThinkingState.IN_THINKING, f"</{self.tags[0]}>"
+            self.state, self._closer = ThinkingState.IN_THINKING, self._closers[0]
         else:
             self.state = ThinkingState.STREAMING
             self._stray = self.scan == "auto" and bool(self.tags)
@@ -242,7 +244,7 @@ class ThinkingParser:
 
     def _stripped(self, text: str) -> Generator[Piece, None, str]:
         """Answer text up to a closing tag that nothing opened, which goes; in code it stays."""
-        closers = tuple(f"</{opener[1:]}" for opener in self._openers)
+        closers = self._closers
         found = min((at for closer in closers if (at := text.find(closer)) >= 0), default=-1)
         keep = _tail(text, closers, self._longest + 1) if found < 0 else found
         self._code.advance(text[:keep])

@@ -133,8 +133,10 @@ def has_lone_surrogates(text: str) -> bool:
     return may_have_surrogates(text) and any(match[1] for match in ESCAPE.finditer(text))
 
 
-def may_have_surrogates(text: str) -> bool:
+def may_have_surrogates(text: str | bytes) -> bool:
     """Whether there may be halves of pairs among the escapes of *text*."""
+    if isinstance(text, bytes):
+        return b"\\ud" in text or b"\\uD" in text
     return "\\ud" in text or "\\uD" in text
 
 

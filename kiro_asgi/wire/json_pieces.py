@@ -44,11 +44,13 @@ class JsonPieces:
         Raises:
             JsonError: As there.
         """
-        if b"\\u" in data if isinstance(data, bytes) else "\\u" in data:
-            text = data.decode(errors="replace") if isinstance(data, bytes) else data
-            if may_have_surrogates(text) and "\ufffd" not in text:
-                return loads_answer(ESCAPE.sub(self._half, text))
-        return loads_answer(data)
+        if not may_have_surrogates(data):
+            return loads_answer(data)
+        try:
+            text = data if isinstance(data, str) else data.decode()
+        except UnicodeDecodeError:
+            return loads_answer(data)  # which says where
+        return loads_answer(ESCAPE.sub(self._half, text))
 
     def _half(self, match: re.Match[str]) -> str:
         """An escape, or for half of a character: nothing while it waits, or both halves."""
