@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.events import Notice, TextDelta, ThinkingDelta, ToolCallFragment
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.upstreams.gemini.answer import JsonObjects
 from kiro_asgi.upstreams.json_events import HALF
+from kiro_asgi.upstreams.kiro.answer import FrameEventDecoder
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.wire.eventstream import Frame
 from kiro_asgi.wire.json import JsonError
 from kiro_asgi.wire.json_pieces import JsonPieces
 from tests.helpers import run
@@ -83,6 +86,19 @@ def test_half_of_a_character_that_is_left_is_said() -> None:
 
     assert [it for it in found if isinstance(it, Notice | ThinkingDelta)] == [HALF]
     assert "".join(it.text for it in found if isinstance(it, TextDelta)) == "a b"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/vnd.amazon.eventstream"])
+def test_services_whose_answers_are_no_events_say_so_too(kind: str) -> None:
+    """A JSON array of Gemini's, and frames of Kiro's."""
+    if kind == "application/json":
+        chunks = [{"candidates": [{"content": {"parts": [{"text": "a \ud83d"}]}}]}]
+        found = run(Pipeline(JsonObjects()), [json.dumps(chunks).encode()])
+    else:
+        headers = {":message-type": "event", ":event-type": "assistantResponseEvent"}
+        found = run(FrameEventDecoder(), [Frame(headers, rb'{"content":"a \ud83d"}')])
+
+    assert found[-1] == HALF
 
 
 def test_no_more_than_some_halves_wait() -> None:

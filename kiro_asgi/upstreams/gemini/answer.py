@@ -40,7 +40,7 @@ from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
-from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
+from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
@@ -327,9 +327,11 @@ class JsonObjects:
     What is not UTF-8 is skipped with a notice, as of `JsonEvents`.
     """
 
-    _scanner: ObjectScanner = field(
-        init=False, factory=lambda: ObjectScanner(prefixes=(b"{",), damaged="strict", loads=JsonPieces().loads)
-    )
+    _json: JsonPieces = field(init=False, factory=JsonPieces)
+    _scanner: ObjectScanner = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._scanner = ObjectScanner(prefixes=(b"{",), damaged="strict", loads=self._json.loads)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The objects that *items* complete."""
@@ -339,8 +341,9 @@ class JsonObjects:
         yield from [Notice("event.undecodable")] * (self._scanner.skipped - skipped)
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
-        """Nothing: a cut object shows by the missing reason to end."""
-        yield from ()
+        """Half of a character, where one is left; a cut object shows by the missing reason to end."""
+        if not self._json.is_whole:
+            yield HALF
 
 
 @define

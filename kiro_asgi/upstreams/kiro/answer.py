@@ -50,6 +50,7 @@ from kiro_asgi.model.prompt import essence
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined
+from kiro_asgi.upstreams.json_events import HALF
 from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
@@ -344,8 +345,9 @@ class FrameEventDecoder:
                 yield from self._read(frame.payload)
 
     def flush(self) -> Iterator[Delta]:
-        """Yield nothing; whether an answer is complete is decided where all of it is known."""
-        yield from ()
+        """Half of a character, where one is left; whether an answer is complete is decided where all of it is known."""
+        if not self._json.is_whole:
+            yield HALF
 
     def _look_up(self, headers: Mapping[str, HeaderValue]) -> bool:
         """Get ready for events with these headers; false if they are not those of an event, or come after the end."""
