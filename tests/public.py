@@ -11,6 +11,7 @@ PUBLIC: Final = (
     "kiro_asgi.model.events",
     "kiro_asgi.model.message",
     "kiro_asgi.model.prompt",
+    "kiro_asgi.model.unread",
     "kiro_asgi.observers",
     "kiro_asgi.stages",
     "kiro_asgi.streaming",

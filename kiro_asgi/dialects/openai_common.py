@@ -15,7 +15,7 @@ from attrs import frozen
 
 from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import error_headers, explanation, invalid, message_of, tokens_in, unsupported
-from kiro_asgi.dialects.structure import Raw
+from kiro_asgi.dialects.structure import Raw, Shape, Whole
 from kiro_asgi.errors import (
     BodyTimeout,
     ContextTooLong,
@@ -41,7 +41,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
-from kiro_asgi.model.prompt import Sampling, Text
+from kiro_asgi.model.prompt import Sampling
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, count, dumps, quote_bytes
 
@@ -52,7 +52,7 @@ _MOST_STOPS: Final = 4
 
 
 @frozen
-class StreamOptions:
+class StreamOptions(Shape):
     """How to stream."""
 
     include_usage: bool | None = None
@@ -147,57 +147,39 @@ def _stop(stop: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 @frozen
-class TextPart:
+class TextPart(Shape):
     """``text`` in the words of Chat Completions, ``input_text`` and ``output_text`` in those of Responses."""
 
     text: str
 
 
 @frozen
-class RefusalPart:
+class RefusalPart(Shape):
     """``refusal``."""
 
     refusal: str
 
 
 @frozen
-class ImageUrl:
+class ImageUrl(Shape):
     """Address of an image, in the form of Chat Completions, which Responses takes, too."""
 
     url: str
 
 
 @frozen
-class AudioPart:
+class AudioPart(Whole):
     """``input_audio``."""
 
 
-def read_text(part: TextPart, _: str) -> Text:
-    """A text."""
-    return Text(part.text)
+def refuse_audio(_: AudioPart, place: str) -> RequestError:
+    """Make the error for audio at a service of another API."""
+    return unsupported(place, "audio input is not supported")
 
 
-def read_refusal(part: RefusalPart, _: str) -> Text:
-    """A refusal, which a model gets like any text of its own."""
-    return Text(part.refusal, is_refusal=True)
-
-
-def refuse_audio(_: AudioPart, place: str) -> Text:
-    """Refuse audio.
-
-    Raises:
-        RequestError: Always; ``param`` is *place*.
-    """
-    raise unsupported(place, "audio input is not supported")
-
-
-def refuse_unknown(part: Raw, place: str) -> Text:
-    """Refuse a part of an unknown kind.
-
-    Raises:
-        RequestError: Always; ``param`` is the kind at *place*.
-    """
-    raise invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")
+def refuse_unknown(part: Raw, place: str) -> RequestError:
+    """Make the error for a part of an unknown kind at a service of another API; ``param`` is the kind at *place*."""
+    return invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")
 
 
 # Errors.

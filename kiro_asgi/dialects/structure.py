@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attrs import field, frozen, has
+from attrs import evolve, field, fields_dict, frozen, has
 from cattrs import Converter
 from cattrs.errors import (
     AttributeValidationNote,
@@ -25,7 +25,7 @@ from cattrs.errors import (
     IterableValidationError,
     IterableValidationNote,
 )
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, override
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import LARGEST_INTEGER, REQUEST_DEPTH
@@ -49,6 +49,33 @@ class Raw:
     """A JSON object of a kind that we do not know, as it came."""
 
     value: Mapping[str, Any]
+
+
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_TAGS: Final = frozenset({"type", "role"})
+"""Members by which an object's class is found; every writer of the object has its own."""
+
+
+_ABOUT: Final = frozenset({"unread", "given"})
+"""Fields of shapes that are none of their members."""
+
+
+@frozen
+class Shape:
+    """A JSON object that its class reads in part."""
+
+    unread: Mapping[str, Any] = field(default=_NONE, kw_only=True, eq=False, repr=False)
+    """The members for which the class has no field; of an object that it reads, as of `kiro_asgi.model.unread.Unread`,
+    and of the items of arrays, which have their own, nothing."""
+
+
+@frozen
+class Whole(Shape):
+    """An object that services of its API may need whole."""
+
+    given: Mapping[str, Any] = field(default=_NONE, kw_only=True, eq=False, repr=False)
+    """As it came."""
 
 
 @frozen
@@ -234,14 +261,33 @@ def _number(value: Any, _: Any) -> float:
 
 def _object(cls: Any, converter: Converter) -> Hook:
     """The generated hook of an attrs class, which itself would also look for fields in a string or a list."""
-    inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True)
+    types = members_of(cls)
+    about: Any = {name: override(omit=True) for name in fields_dict(cls) if name not in types}
+    inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True, **about)
+    known = _TAGS.union(types)
+    objects = [name for name, kind in types.items() if any(map(has, get_args(kind) or (kind,)))]
+    is_shape, is_whole = issubclass(cls, Shape), issubclass(cls, Whole)
 
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not dict:
             raise _mismatch("an object", value)
-        return inner(value, cls)
+        found = inner(value, cls)
+        if not is_shape:
+            return found
+        unread = {} if known.issuperset(value) else {name: it for name, it in value.items() if name not in known}
+        for name in objects:
+            if isinstance(part := getattr(found, name), Shape) and part.unread:
+                unread[name] = part.unread
+        if is_whole:
+            return evolve(found, unread=unread, given=value)
+        return evolve(found, unread=unread) if unread else found
 
     return hook
+
+
+def members_of(cls: type) -> dict[str, Any]:
+    """The members of an object that *cls* reads, with their types."""
+    return {name: kind for name, kind in get_type_hints(cls).items() if name not in _ABOUT}
 
 
 def _is_array(cls: Any) -> bool:

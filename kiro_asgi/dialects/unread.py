@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin
 
-from attrs import define, field, frozen, has
+from attrs import define, evolve, field, frozen, has
 
-from kiro_asgi.dialects.structure import Raw, Tagged
+from kiro_asgi.dialects.structure import Raw, Shape, Tagged, members_of
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.rules import Loss, Rule, listed
+from kiro_asgi.model.unread import Unread
 
-Finding = tuple[str, str]
-"""A rule of `kiro_asgi.dialects.unread`, and the place where it applies."""
+Finding = tuple[str, str] | tuple[str, str, str]
+"""A rule of `kiro_asgi.dialects.unread`, the place where it applies, and the API whose services are sent it all the
+same; none where no service is."""
 
 View = Callable[[Any], Any]
 """A value that is read by hand to the type that says which of its members are read; ``None`` for all."""
@@ -49,12 +51,18 @@ _NO_EFFECT: Final = frozenset(
 )
 """Members that have no bearing on a prompt, wherever they stand."""
 
+_KEPT: Final = frozenset({"blocks.unknown", "items.unknown", "items.summarised"})
+"""Rules about objects of unknown kinds that are kept for services of the API, as opaque parts."""
+
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 @frozen(kw_only=True)
 class Reading:
     """How the body of a request is read."""
+
+    api: str
+    """Name of the dialect."""
 
     body: type
     """The attrs class of the whole."""
@@ -73,13 +81,34 @@ class Reading:
     partly: frozenset[str] = frozenset()
     """Kinds of objects that no class reads, and that are summarised."""
 
+    lost: frozenset[str] = frozenset()
+    """Members that no service is sent back, of this API neither: see `Beside`."""
+
 
 def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
-    """A note for every rule."""
-    notes = Notes()
-    for rule, place in findings:
-        notes.applies(rule, place)
-    return notes.found()
+    """A note for every rule; two where some of what it leaves out is kept for services of the API."""
+    notes: dict[str, Notes] = {}
+    for rule, place, *kept_for in findings:
+        notes.setdefault("".join(kept_for), Notes()).applies(rule, place)
+    return tuple(evolve(note, kept_for=api) for api, some in notes.items() for note in some.found())
+
+
+@frozen
+class Beside:
+    """Makes what the readers of one API keep for services of it."""
+
+    api: str
+    """Name of the dialect."""
+
+    lost: frozenset[str] = frozenset()
+    """Members that no service is sent back: ids of what another answer was called, and what is about the connection."""
+
+    def __call__(self, *shapes: Shape, **more: Any) -> Unread | None:
+        """What the reader of *shapes*, which became one node, did not understand, and *more* members; ``None`` for
+        nothing."""
+        members = {name: value for shape in shapes for name, value in shape.unread.items() if name not in self.lost}
+        members |= {name: value for name, value in more.items() if value is not None}
+        return Unread(self.api, members) if members else None
 
 
 def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
@@ -154,14 +183,15 @@ class _Walk:
 
     def _unknown(self, value: Mapping[str, Any], rule: str, place: str) -> Iterator[Finding]:
         if rule:
-            yield ("items.summarised" if value.get("type") in self._reading.partly else rule), place
+            rule = "items.summarised" if value.get("type") in self._reading.partly else rule
+            yield rule, place, self._reading.api if rule in _KEPT else ""
 
     def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
         declared, rules = self._types(cls), self._reading.members
         for name, part in value.items():  # in the client's order: the first place is the one that is reported
             usual = "" if name in declared or name in tags else _usual(name)
             if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
-                yield rule, _member(place, name)
+                yield rule, _member(place, name), "" if name in self._reading.lost else self._reading.api
 
     def _parts(self, value: Mapping[str, Any], cls: type, place: str) -> Iterator[tuple[Any, Any, str]]:
         for name, kind in self._types(cls).items():
@@ -171,7 +201,7 @@ class _Walk:
 
     def _types(self, cls: type) -> Mapping[str, Any]:
         if cls not in self._members:
-            self._members[cls] = get_type_hints(cls)
+            self._members[cls] = members_of(cls)
         return self._members[cls]
 
 
@@ -192,7 +222,7 @@ def _item(kind: Any) -> Any:
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final = listed(
-    Rule("fields.ignored", "A field that no service here takes is left out.", _CONTENT),
+    Rule("fields.ignored", "A field that only services of the client's own API take is left out.", _CONTENT),
     Rule(
         "fields.no_effect",
         "A field about price, caches, storage, or what an earlier answer was called has no effect.",

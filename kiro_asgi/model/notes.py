@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import define, field, frozen
 
 
@@ -15,6 +17,14 @@ class Note:
     times: int = 1
     place: str = ""
     """Where in the client's request it first applied, e.g. ``messages[3].content[0]``; empty for no place."""
+
+    kept_for: str = ""
+    """The client API whose services are sent all the same what the rule says is left out; empty for none."""
+
+
+def holding(notes: Iterable[Note], api: str) -> tuple[Note, ...]:
+    """Those of the *notes* that hold for a service of this client *api*; empty for one of none."""
+    return tuple(note for note in notes if not (note.kept_for and note.kept_for == api))
 
 
 @define

@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
+from kiro_asgi.model.unread import Unread
 
 __all__ = [
     "REMEMBERED",
@@ -21,6 +22,7 @@ __all__ = [
     "Attachment",
     "Document",
     "Image",
+    "Opaque",
     "Part",
     "Prompt",
     "Role",
@@ -36,6 +38,8 @@ __all__ = [
     "ToolChoiceMode",
     "ToolResult",
     "Turn",
+    "understood",
+    "understood_parts",
 ]
 
 
@@ -74,6 +78,9 @@ class Text:
     block: Mapping[str, Any] | None = field(default=None, eq=False)
     """The block of the Messages API that the text stands for, where that holds more; only for services of that API."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """Members that the reader of its API did not understand; ``None`` for none."""
+
 
 @frozen
 class Image:
@@ -90,6 +97,9 @@ class Image:
     """Where in the client's request it stands, e.g. ``messages[3].content[1]``."""
 
     cache: str = field(default="", eq=False)
+    """As for `Text`."""
+
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
     """As for `Text`."""
 
 
@@ -117,6 +127,9 @@ class Document:
     cache: str = field(default="", eq=False)
     """As for `Text`."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
 
 Attachment = Image | Document
 
@@ -138,6 +151,9 @@ class ThinkingPart:
     cache: ClassVar[str] = ""
     """The service takes no mark here."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
 
 @frozen
 class ToolCallPart:
@@ -150,13 +166,16 @@ class ToolCallPart:
     cache: str = field(default="", eq=False)
     """As for `Text`."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
 
 @frozen
 class ToolResult:
     """The result of a tool call."""
 
     call_id: str
-    parts: tuple[Text | Image | Document, ...] = ()
+    parts: tuple[Text | Image | Document | Opaque, ...] = ()
     is_error: bool = False
 
     cache: str = field(default="", eq=False)
@@ -165,8 +184,37 @@ class ToolResult:
     block: Mapping[str, Any] | None = field(default=None, eq=False)
     """As for `Text`, of a search that the service ran itself."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
 
-Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult
+
+@frozen(eq=False)
+class Opaque:
+    """A part that only services of its own API understand."""
+
+    api: str
+    """As of `kiro_asgi.model.unread.Unread`."""
+
+    value: Mapping[str, Any] = field(repr=False)
+    """The part as it came."""
+
+    place: str = ""
+    """As for `Image`."""
+
+    instead: tuple[Part, ...] = ()
+    """The parts that stand for it at every other service."""
+
+    refusal: RequestError | None = None
+    """Why no other service can be asked with it; ``None`` where it is left out there, or `instead` stands for it."""
+
+    cache: ClassVar[str] = ""
+    """Its mark is in its value."""
+
+    unread: ClassVar[None] = None
+    """All of it is."""
+
+
+Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult | Opaque
 
 
 @frozen
@@ -178,11 +226,16 @@ class Turn:
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``messages[3]``."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
     def content(self) -> Iterator[Part]:
-        """The parts, and in the place of each tool's result what it holds."""
+        """The parts, and in the place of each tool's result what it holds, of an opaque part what stands for it."""
         for part in self.parts:
             if type(part) is ToolResult:
                 yield from part.parts
+            elif type(part) is Opaque:
+                yield from part.instead
             else:
                 yield part
 
@@ -222,6 +275,12 @@ class Tool:
 
     cache: str = field(default="", eq=False)
     """As for `Text`."""
+
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
+    opaque: Opaque | None = field(default=None, eq=False, kw_only=True)
+    """The tool as its API has it, where that is more than a function, or another thing; ``None`` for a function."""
 
 
 class ToolChoiceMode(Enum):
@@ -371,10 +430,58 @@ class Prompt:
     betas: tuple[str, ...] = field(default=(), eq=False)
     """Beta features of the Messages API that its client asks for; sent only to services of that API."""
 
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
+
+    system_unread: Mapping[int, Unread] = field(factory=dict, eq=False, kw_only=True)
+    """The same for system texts, by their index."""
+
     def max_uses(self, tool: Tool) -> int | None:
         """How often one answer may call *tool*, which the client does not run; ``None`` for any number."""
         limits = tool.options.get("max_uses"), self.max_tool_calls
         return min((limit for limit in limits if limit is not None), default=None)
+
+
+def understood(prompt: Prompt, api: str) -> Prompt:
+    """*prompt* as a service of this *api* understands it: without opaque parts, and tools as others have them.
+
+    Args:
+        prompt: The request.
+        api: The client API that the service speaks; empty for none.
+
+    Raises:
+        RequestError: A part cannot be left out, and nothing stands for it.
+    """
+    if any(tool.opaque is not None and tool.opaque.api != api for tool in prompt.tools):
+        tools = (it if it.opaque is None or it.opaque.api == api else evolve(it, opaque=None) for it in prompt.tools)
+        prompt = evolve(prompt, tools=tuple(tools))
+    if not any(_is_foreign(part, api) for turn in prompt.turns for part in turn.parts):
+        return prompt
+    turns = (evolve(turn, parts=tuple(understood_parts(turn.parts, api))) for turn in prompt.turns)
+    kept = tuple(turn for turn in turns if turn.parts)
+    if not kept:
+        place = prompt.turns[0].place
+        message = f"{place}: the service behind this model can read no part of the conversation"
+        raise RequestError(message, code="unsupported_value", param=place)
+    return evolve(prompt, turns=kept)
+
+
+def _is_foreign(part: Part, api: str) -> bool:
+    held = part.parts if type(part) is ToolResult else ()
+    return (type(part) is Opaque and part.api != api) or any(_is_foreign(each, api) for each in held)
+
+
+def understood_parts(parts: Iterable[Any], api: str) -> Iterator[Any]:
+    """*parts* of a turn, or of a result, as of `understood`."""
+    for part in parts:
+        if type(part) is ToolResult:
+            yield evolve(part, parts=tuple(understood_parts(part.parts, api))) if _is_foreign(part, api) else part
+        elif type(part) is not Opaque or part.api == api:
+            yield part
+        elif part.refusal is not None:
+            raise part.refusal
+        else:
+            yield from understood_parts(part.instead, api)
 
 
 BEGINNING: Final = 24
@@ -469,13 +576,21 @@ def require_depths(prompt: Prompt) -> None:
     """
     for tool in prompt.tools:
         require_depth(tool.schema, tool.place or "tools", "schema")
+        for more in (tool.unread and tool.unread.members, tool.opaque and tool.opaque.value):
+            require_depth(more, tool.place or "tools", "member")
     for turn in prompt.turns:
         for part in turn.parts:
             if type(part) is ToolCallPart:
                 require_depth(part.input, turn.place or "messages", "input of a tool call")
             elif type(part) is Text or type(part) is ToolResult:
                 require_depth(part.block, turn.place or "messages", "block")
+            elif type(part) is Opaque:
+                require_depth(part.value, part.place or "messages", "block")
+            if part.unread is not None:
+                require_depth(part.unread.members, turn.place or "messages", "member")
     require_depth(prompt.schema, "schema", "schema of the answer")
+    if prompt.unread is not None:
+        require_depth(prompt.unread.members, "request body", "member")
 
 
 def require_depth(value: Any, place: str, what: str = "value") -> None:

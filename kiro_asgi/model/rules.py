@@ -41,6 +41,8 @@ class Rule:
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 _RULES: Final = (
+    Rule("fields.withheld", "A field that the operator withholds (`withheld`) is left out.", _CONTENT),
+    Rule("adapted.unread", "A field of the client's own API that the service has refused is left out.", _CONTENT),
     Rule("text.blank_dropped", "A blank text is left out.", _NONE),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE),
@@ -107,6 +109,7 @@ _RULES: Final = (
     Rule("results.ordered", "Results stand in the order of their calls.", _NONE),
     Rule("results.relocated", "A result that comes late moves behind its call.", _FORM),
     Rule("results.attachment_lifted", "What a tool's result cannot hold at this service stands behind it.", _FORM),
+    Rule("tools.as_function", "A tool that its API defines, and the client runs, is offered as a function.", _FORM),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT),
     Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE),
     Rule("tools.stubbed", "Where no tool is offered, those that history calls are defined, not to be called.", _NONE),

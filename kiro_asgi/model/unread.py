@@ -2,7 +2,7 @@
 
 A node of a prompt, or an event of an answer, is of no API; beside what it means it carries the members that its reader
 did not understand, and the name of the API that they are of (`kiro_asgi.dialects.base.Dialect.name`).  Rules that move
-or join nodes take them along.  Whoever writes the node in the same API writes them back; in any other they are left out.
+or join nodes take them along.  Who writes the node in the same API writes them back; in any other they are left out.
 """
 
 from __future__ import annotations

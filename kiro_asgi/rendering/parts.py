@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from attrs import define, field
 
-from kiro_asgi.model.prompt import Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Document, Image, Opaque, Part, Text, ThinkingPart, ToolCallPart, ToolResult
 
 Block = dict[str, Any]
 """A part as a service writes it."""
@@ -24,6 +24,7 @@ _KINDS: Final[Mapping[type, str]] = MappingProxyType(
         ThinkingPart: "thinking",
         ToolCallPart: "call",
         ToolResult: "result",
+        Opaque: "opaque",
     }
 )
 """Kind of a part to the method that writes it."""
@@ -44,6 +45,8 @@ class PartWriter(ABC, Generic[Into]):
         """Write *parts* in their order."""
         for part in parts:
             getattr(self, _KINDS[type(part)])(part, into)
+            if part.unread is not None:
+                self.unread(part, into)
             if part.cache:
                 self.mark(part.cache, into)
 
@@ -70,6 +73,14 @@ class PartWriter(ABC, Generic[Into]):
     @abstractmethod
     def result(self, part: ToolResult, into: Into) -> None:
         """Write the result of a call."""
+
+    def opaque(self, part: Opaque, into: Into) -> None:
+        """Write a part that only services of its own API understand: what stands for it at all others."""
+        self.write(part.instead, into)
+
+    def unread(self, part: Part, into: Into) -> None:
+        """Write the members of *part* that the reader of its API did not understand into what was written last for it;
+        only services of that API have a place for them."""
 
     def mark(self, mark: str, into: Into) -> None:
         """Mark what was written last for the service's cache, as of `Text.cache`; most services know no marks."""

@@ -28,7 +28,9 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
+    understood_parts,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.names import WireNames, plain, substitute
 from kiro_asgi.wire.json import dumps
 
@@ -69,25 +71,29 @@ class Draft:
     answers: bool = False
     """Whether results that stand in the right place were taken out of it."""
 
+    unread: Unread | None = None
+    """Of the turn, where the service speaks its API."""
 
-def strict_turns(turns: Iterable[Turn], ids: WireNames, notes: Notes) -> list[Draft]:
+
+def strict_turns(turns: Iterable[Turn], ids: WireNames, notes: Notes, api: str = "") -> list[Draft]:
     """The turns in strict order; none is empty; either side may begin and end.
 
     Args:
         turns: In the client's order.
         ids: Call ids on the wire.
         notes: Gets the rules that applied.
+        api: The client API that the service speaks; empty for none.
     """
-    pairing = Pairing(ids, notes)
+    pairing = Pairing(ids, notes, api)
     return pairing.answered(merged(pairing.paired(turns), notes))
 
 
 def merged(drafts: Iterable[Draft], notes: Notes) -> list[Draft]:
-    """Of neighbours with the same role the first, with the parts of all."""
+    """Of neighbours with the same role the first, with the parts of all, unless one has members that are its alone."""
     kept: list[Draft] = []
     for draft in drafts:
         before = kept[-1] if kept else None
-        if before is None or before.role is not draft.role:
+        if before is None or before.role is not draft.role or before.unread != draft.unread:
             kept.append(draft)
         elif before.place == draft.place or notes.applies("turns.merged", draft.place):
             before.parts += draft.parts
@@ -147,6 +153,7 @@ class Pairing:
     """On the wire."""
 
     _notes: Notes
+    _api: str = ""
     _group: int = field(init=False, default=0)
     """Number of the turn, neighbours of one side counted as one."""
 
@@ -186,11 +193,12 @@ class Pairing:
     def _sided(self, turns: Iterable[Turn]) -> Iterator[Draft]:
         """Drafts whose parts are all of one side."""
         for turn in turns:
-            for side, parts in groupby(turn.parts, partial(_side, turn.role)):
+            unread = turn.unread if turn.unread is not None and turn.unread.api == self._api else None
+            for side, parts in groupby(understood_parts(turn.parts, self._api), partial(_side, turn.role)):
                 if side is turn.role or self._notes.applies("turns.part_moved", turn.place):
-                    yield Draft(side, [*parts], turn.place)
+                    yield Draft(side, [*parts], turn.place, unread=unread)
                 else:
-                    yield Draft(turn.role, [*parts], turn.place)
+                    yield Draft(turn.role, [*parts], turn.place, unread=unread)
 
     def _take(self, draft: Draft) -> None:
         """Give the calls of the next draft their ids, and take its results out."""

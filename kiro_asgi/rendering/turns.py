@@ -8,13 +8,13 @@ from typing import Final
 from attrs import evolve
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolResult, Turn
+from kiro_asgi.model.prompt import Document, Image, Opaque, Part, Role, Text, ThinkingPart, ToolResult, Turn
 from kiro_asgi.rendering.strict_turns import Draft
 
 GO_ON: Final = "Continue."
 """Text of a user's turn that has to be there, and has none."""
 
-_IN_RESULTS: Final = (Text, Image, Document)
+_IN_RESULTS: Final = (Text, Image, Document, Opaque)
 """Kinds of parts that a result may hold."""
 
 Kept = Callable[[Part, Turn, ToolResult | None], Part | None]

@@ -171,6 +171,9 @@ class Rendered:
     formed: bool = False
     """Whether the service guarantees that the answer has the form that was asked for."""
 
+    unread: frozenset[str] = frozenset()
+    """Names of members, and kinds of parts, that are sent as the client sent them, as nobody here understands them."""
+
     turn: Callable[[], PausingTurn] | None = field(default=None, eq=False, repr=False)
     """How the answer is read where the service may stop before its end; ``None`` where it does not."""
 
@@ -251,6 +254,9 @@ class Traits:
     unlisted: tuple[str, ...] = ()
     """Beginnings of names that are asked for although the service does not list them, e.g. ``arn:``."""
 
+    api: str = ""
+    """Name of the client API that the service speaks, whose requests it gets whole; empty for none."""
+
     provider: str = ""
     """Whose service it is, as OpenTelemetry calls it (``gen_ai.provider.name``); empty for the upstream's own name."""
 
@@ -266,6 +272,11 @@ class Forwarding(Protocol):
     @property
     def tagged(self) -> bool:
         """Whether models of the service write their thinking between tags in the text."""
+        ...
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Names of members that the operator lets nobody pass on."""
         ...
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, Self, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
-from attrs import define, field, setters
+from attrs import define, evolve, field, setters
 
 from kiro_asgi.errors import (
     ConfigError,
@@ -36,7 +36,16 @@ from kiro_asgi.upstreams.base import (
     Upstream,
     UpstreamRequest,
 )
-from kiro_asgi.upstreams.errors import Meaning, by_status, clean, fields_of, report_of, retry_after, worded
+from kiro_asgi.upstreams.errors import (
+    Meaning,
+    by_status,
+    clean,
+    fields_of,
+    refused_members,
+    report_of,
+    retry_after,
+    worded,
+)
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, DirectSettings, Setup, SignedSettings, user_agent
@@ -90,6 +99,12 @@ class DirectUpstream:
     sign: Sign | None = field(default=None, repr=False)
     """Signs requests whose credential has no key."""
 
+    withheld: tuple[str, ...] = ()
+    """Names of members that are never sent as the client sent them."""
+
+    refused: tuple[str, ...] = ()
+    """Those that the service has refused, as `kiro_asgi.upstreams.errors.refused_members` found."""
+
     @property
     def traits(self) -> Traits:
         """Properties that differ between upstreams: the defaults."""
@@ -121,6 +136,12 @@ class DirectUpstream:
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
         """``None``: no adaptation helps."""
         return None
+
+    def without_refused(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
+        """This upstream without what of the client's own API *error*, the answer to *rendered*, refuses; ``None`` where
+        that is nothing."""
+        refused = refused_members(error, rendered.unread, self.refused)
+        return None if refused == self.refused else evolve(self, refused=refused)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent | None:
         """What the body of a request holds; ``None`` where it is not looked into."""
@@ -184,6 +205,7 @@ class Common(TypedDict):
     user_agent: str
     headers: Headers
     replay_thinking: bool
+    withheld: tuple[str, ...]
 
 
 def common(configured: Configured[D]) -> Common:
@@ -195,6 +217,7 @@ def common(configured: Configured[D]) -> Common:
         user_agent=user_agent(settings.user_agent),
         headers=settings.sent_headers,
         replay_thinking=settings.replay_thinking,
+        withheld=settings.withheld,
     )
 
 

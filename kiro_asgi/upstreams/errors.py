@@ -8,7 +8,7 @@ Source: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from kiro_asgi.errors import (
     UpstreamUnavailable,
 )
 from kiro_asgi.model.events import Declined
+from kiro_asgi.rendering.unread import EVERY
 from kiro_asgi.wire.json import JsonError, loads, text_of
 
 MAX_MESSAGE: Final = 500
@@ -45,6 +46,27 @@ def report_of(body: bytes) -> Mapping[str, Any]:
     except JsonError:
         return {}
     return report if type(report) is dict else {}
+
+
+_NOT_TAKEN: Final = re.compile(
+    r"unknown|unsupported|not supported|does not support|no longer supported|unrecogni[sz]ed|not permitted|not allowed"
+    r"|unexpected|extra (?:input|field|param)|must not|cannot find field|does not exist",
+    re.I,
+)
+"""Phrases of messages that blame a member itself, not its value."""
+
+_MEMBER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
+
+
+def refused_members(error: KiroAsgiError, sent: Collection[str], refused: tuple[str, ...]) -> tuple[str, ...]:
+    """*refused*, and that of the members *sent* as the client sent them which *error* refuses; the same for none.
+
+    A service names one at a time, and each costs a request: after the first none of them is sent any more.
+    """
+    if EVERY in refused or not (isinstance(error, UpstreamRejected) and _NOT_TAKEN.search(error.message)):
+        return refused
+    found = next((name for name in _MEMBER.findall(error.message) if name in sent), "")
+    return (*refused, EVERY if refused else found) if found else refused
 
 
 def clean(text: str) -> str:

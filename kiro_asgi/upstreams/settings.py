@@ -57,6 +57,11 @@ class DirectSettings:
     """Hand thinking of earlier answers back: signed thinking to Gemini and Anthropic, unsigned thinking to services
     that speak Chat Completions; OpenAI itself takes none."""
 
+    withheld: tuple[str, ...] = setting((), LINE)
+    """Names of fields, members and kinds of blocks that are not passed on, wherever they stand.  A service whose API is
+    the client's is sent what this package does not know, such as ``service_tier``; who must forbid that names it here,
+    and then no request to the service is relayed as it is."""
+
     @property
     def configured(self) -> bool:
         """Whether the service is to be asked at all: there is a key, or an address of its own."""

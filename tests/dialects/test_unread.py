@@ -205,7 +205,7 @@ def test_places_are_the_client_s_own_where_it_builds_on_more() -> None:
     whole = {**own, "input": [{"role": "user", "content": "hi"}, *own["input"]]}
     prompt = RESPONSES.parse(json.dumps(whole).encode()).prompt
 
-    assert [*unread_fields(own, prompt, 1)] == [("thinking.sealed_dropped", "input[0]")]
+    assert [*unread_fields(own, prompt, 1)] == [("thinking.sealed_dropped", "input[0]", "openai_responses")]
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda dialect: dialect.name)

@@ -26,7 +26,7 @@ from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Rule
 from kiro_asgi.net.clocks import Clocks
@@ -192,7 +192,7 @@ def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[st
     return {
         "as_it_is": False,
         "rules": [
-            *_rows(notes, DIALECT_RULES),
+            *_rows(holding(notes, upstream.traits.api), DIALECT_RULES),
             *_rows(left_out, GATEWAY_RULES),
             *_rows(rendered.notes, choice.provider.setup.rules),
         ],

@@ -16,7 +16,7 @@ from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Document, Part, Prompt, Text
+from kiro_asgi.model.prompt import Document, Part, Prompt, Text, understood
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
@@ -99,7 +99,8 @@ class Provider:
         Raises:
             RequestError: A tool must be called that neither side has.
         """
-        prompt = self.setup.adapt(prompt, self.catalogue.meant(name), model)
+        api = self.asking(model).traits.api
+        prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
         return prompt, (*notes, *_notes_on_lost(prompt, self.setup.upstream.traits))
 

@@ -92,6 +92,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
     ),
     Reason(
+        "fields.withheld",
+        "The operator lets nobody pass some fields on (``withheld``).",
+        lambda c: c.forwarding is not None and bool(c.forwarding.withheld),
+    ),
+    Reason(
         "state.kept_here",
         "The gateway stores or makes part of it: a named conversation, a compaction, an item that it does not know; or "
         "it refuses a field, such as ``prompt``.",

@@ -24,7 +24,7 @@ from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.message import Message, split_sentences, unsplit
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn, beginnings, shortened
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.transport import StopReading
@@ -77,7 +77,8 @@ class TranslatedExchange:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Everything that was adapted."""
-        return (*self.parsed.notes, *self.recovered.notes, *self.rendered.notes)
+        own = holding(self.parsed.notes, self.upstream.traits.api)
+        return (*own, *self.recovered.notes, *self.rendered.notes)
 
     @property
     def first_event_timeout(self) -> float:

@@ -140,9 +140,13 @@ class Toolbox:
             RequestError: Such a tool has to be called; ``param`` is its place.
         """
         absent = tuple(filter(self._absent, prompt.tools))
-        if not absent:
+        if not absent and not any(map(self._is_doubled, prompt.tools)):
             return prompt, ()
-        kept = tuple(tool for tool in prompt.tools if not self._absent(tool))
+        kept = tuple(
+            evolve(tool, opaque=None) if self._is_doubled(tool) else tool
+            for tool in prompt.tools
+            if not self._absent(tool)
+        )
         if prompt.tool_choice.demanded and not any(map(prompt.tool_choice.permits, (tool.name for tool in kept))):
             raise _demanded([tool for tool in absent if prompt.tool_choice.permits(tool.name)] or absent)
         notes = Notes()
@@ -157,7 +161,7 @@ class Toolbox:
 
     def runs(self, prompt: Prompt) -> bool:
         """Whether a tool of *prompt* is run here, not by the client and not by the upstream."""
-        return any(tool.hosted not in self._upstream_kinds and self._fitting(tool) for tool in prompt.tools)
+        return any(self._runs(tool) for tool in prompt.tools)
 
     async def run(self, calls: Sequence[ServerCall], prompt: Prompt) -> list[ServerResult]:
         """Run *calls*, which name tools of `kinds`, side by side; their results in the same order.
@@ -189,12 +193,23 @@ class Toolbox:
 
     def _kind(self, tool: Tool) -> str:
         if tool.hosted:
-            return "" if tool.hosted in self._upstream_kinds else tool.hosted
+            return "" if self._is_upstreams(tool) else tool.hosted
         fitting = self._fitting(tool)
         return fitting.kind if fitting is not None else ""
 
     def _absent(self, tool: Tool) -> bool:
-        return bool(tool.hosted) and tool.hosted not in self._upstream_kinds and self._fitting(tool) is None
+        return bool(tool.hosted) and not self._is_upstreams(tool) and self._fitting(tool) is None
+
+    def _runs(self, tool: Tool) -> bool:
+        return tool.hosted not in self._upstream_kinds and self._fitting(tool) is not None
+
+    def _is_upstreams(self, tool: Tool) -> bool:
+        """Whether the service runs a hosted tool: one of its kinds, or one of its own API's that nobody knows here."""
+        return tool.hosted in self._upstream_kinds or (tool.opaque is not None and self._fitting(tool) is None)
+
+    def _is_doubled(self, tool: Tool) -> bool:
+        """Whether a tool that is run here would be sent to a service of its API as one for the service to run."""
+        return tool.opaque is not None and self._runs(tool)
 
     async def _output(self, call: ServerCall, tool: Tool) -> ToolOutput:
         """Run one call of *tool*."""

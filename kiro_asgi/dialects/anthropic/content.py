@@ -10,6 +10,8 @@ from attrs import evolve
 
 from kiro_asgi.dialects.anthropic.server_tools import parse_result
 from kiro_asgi.dialects.anthropic.shapes import (
+    API,
+    BESIDE,
     CONVERTER,
     FIELD_REQUIRED,
     Base64Source,
@@ -32,8 +34,19 @@ from kiro_asgi.dialects.anthropic.shapes import (
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import REMEMBERED, Document, Image, Part, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import (
+    REMEMBERED,
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+)
 from kiro_asgi.model.signatures import unless_unsigned
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 Parts = Iterable[Part]
@@ -49,8 +62,22 @@ def read_mark(value: Any) -> str:
     return time if time in _TIMES else REMEMBERED
 
 
+def beside(block: Any) -> Unread | None:
+    """What was not read of a block that may have a mark for the cache."""
+    if not (block.unread or block.cache_control):
+        return None
+    return BESIDE(block, cache_control=rest_of_mark(block.cache_control))
+
+
+def rest_of_mark(value: Any) -> Any:
+    """What `read_mark` leaves of a ``cache_control``; ``None`` for nothing."""
+    if not read_mark(value):
+        return value
+    return {name: it for name, it in value.items() if name != "type" and not (name == "ttl" and it in _TIMES)} or None
+
+
 def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part]:
-    """The parts of a turn in order; blocks of an unknown kind give none.
+    """The parts of a turn in order; blocks of an unknown kind are opaque.
 
     Args:
         content: A string is one block of text.
@@ -66,53 +93,63 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
         parse = _BLOCKS.get(type(block))
         if parse is not None:
             yield from parse(block, f"{place}[{index}]")
+        elif isinstance(block, Raw):
+            yield Opaque(API, block.value, f"{place}[{index}]")
 
 
 def _text(block: MessagesTextBlock, _: str) -> Parts:
-    if not (block.cache_control or block.citations):
+    if not (block.cache_control or block.citations or block.unread):
         return (Text(block.text),)
-    return (Text(block.text, read_mark(block.cache_control), block=_cited(block)),)
+    mark = read_mark(block.cache_control)
+    unread = BESIDE(block, cache_control=rest_of_mark(block.cache_control), citations=_citations(block))
+    return (Text(block.text, mark, unread=unread),)
 
 
-def _cited(block: MessagesTextBlock) -> Mapping[str, Any] | None:
-    """The block with the citations that the service sealed; the places of others may not be those of its prompt."""
-    sealed = [each for each in objects_of(block.citations) if text_of(each, "encrypted_index")]
-    return {"type": "text", "text": block.text, "citations": sealed} if sealed and block.text.strip() else None
+def _citations(block: MessagesTextBlock) -> Any:
+    """The citations that a service may have made: each page that was searched is sealed."""
+    found = objects_of(block.citations)
+    made = [it for it in found if it.get("type") != "web_search_result_location" or text_of(it, "encrypted_index")]
+    return made if made and block.text.strip() else None
 
 
 def _image(block: ImageBlock, place: str) -> Parts:
     mark = read_mark(block.cache_control)
     match block.source:
         case Base64Source(media_type, data):
-            if _is_data_url(data):
-                return (evolve(read_image(data, f"{place}.source.data"), place=place, cache=mark),)
-            return (Image(media_type, data, place=place, cache=mark),)
+            image = read_image(data, f"{place}.source.data") if _is_data_url(data) else Image(media_type, data)
         case UrlSource(url):
-            return (evolve(read_image(url, f"{place}.source.url"), place=place, cache=mark),)
-    raise _unsupported("image", block.source, place)
+            image = read_image(url, f"{place}.source.url")
+        case source:
+            return (Opaque(API, block.given, place, refusal=_unsupported("image", source, place)),)
+    return (evolve(image, place=place, cache=mark, unread=beside(block)),)
 
 
 def _document(block: DocumentBlock, place: str) -> Parts:
-    cited = _is_cited(block)
-    for part in _document_of(block, place):
-        yield evolve(part, cited=True) if cited and isinstance(part, Document) else part
-
-
-def _document_of(block: DocumentBlock, place: str) -> Parts:
-    context = (Text(block.context),) if block.context else ()
+    """A document; what no other service has, its context and blocks within it, are parts of their own there."""
     title, mark = block.title or "", read_mark(block.cache_control)
+    more: Parts = ()
+    file: Document | Image
     match block.source:
         case Base64Source(media_type, data):
             if _is_data_url(data):
-                return *context, evolve(read_file(data, title, f"{place}.source.data"), place=place, cache=mark)
-            return *context, Document(media_type, data=data, title=title, place=place, cache=mark)
+                file = read_file(data, title, f"{place}.source.data")
+            else:
+                file = Document(media_type, data=data, title=title)
         case UrlSource(url):
-            return *context, evolve(read_file(url, title, f"{place}.source.url"), place=place, cache=mark)
+            file = read_file(url, title, f"{place}.source.url")
         case TextSource(data, media_type):
-            return *context, Document(media_type, text=data, title=title, place=place, cache=mark)
+            file = Document(media_type, text=data, title=title)
         case ContentSource(content):
-            return *context, *_document_of_blocks(content, title, place, mark)
-    raise _unsupported("document", block.source, place)
+            file, more = _document_of_blocks(content, title, f"{place}.source.content")
+        case source:
+            return (Opaque(API, block.given, place, refusal=_unsupported("document", source, place)),)
+    about = evolve(file, place=place, cache=mark)
+    if isinstance(about, Document) and _is_cited(block):
+        about = evolve(about, cited=True)
+    if not (block.context or isinstance(block.source, ContentSource)):
+        return (evolve(about, unread=beside(block)),)
+    context = (Text(block.context),) if block.context else ()
+    return (Opaque(API, block.given, place, (*context, about, *more)),)
 
 
 def _is_data_url(data: str) -> bool:
@@ -120,13 +157,11 @@ def _is_data_url(data: str) -> bool:
     return data[:5].lower() == "data:"
 
 
-def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str, mark: str) -> Parts:
+def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str) -> tuple[Document, Parts]:
     """Texts become one document; images cannot be in it and follow."""
-    parts = tuple(parse_content(content, f"{place}.source.content"))
+    parts = tuple(parse_content(content, place))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
-    return Document("text/plain", text=text, title=title, place=place, cache=mark), *(
-        part for part in parts if isinstance(part, Image)
-    )
+    return Document("text/plain", text=text, title=title), [part for part in parts if not isinstance(part, Text)]
 
 
 def _unsupported(what: str, source: Source, place: str) -> RequestError:
@@ -142,13 +177,13 @@ def _search_result(block: SearchResultBlock, _: str) -> Parts:
 
 
 def _citable(block: SearchResultBlock) -> Mapping[str, Any] | None:
-    """The block as the service takes it: with a title, a source, and words in each of its texts."""
+    """The block as it came, where the service takes it: with a title, a source, and words in each of its texts."""
     texts = [piece.text for piece in block.content]
     if not (texts and all(map(str.strip, (block.title, block.source, *texts)))):
         return None
-    content = [{"type": "text", "text": text} for text in texts]
-    fields = {"type": "search_result", "source": block.source, "title": block.title, "content": content}
-    return {**fields, "citations": {"enabled": True}} if _is_cited(block) else fields
+    rest = rest_of_mark(block.cache_control)
+    fields = {name: value for name, value in block.given.items() if name != "cache_control"}
+    return {**fields, "cache_control": rest} if rest else fields
 
 
 def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
@@ -157,32 +192,35 @@ def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
 
 
 def _thinking(block: MessagesThinkingBlock, _: str) -> Parts:
-    return (ThinkingPart(block.thinking, unless_unsigned(block.signature or "")),)
+    return (ThinkingPart(block.thinking, unless_unsigned(block.signature or ""), unread=BESIDE(block)),)
 
 
 def _redacted_thinking(block: MessagesRedactedThinkingBlock, _: str) -> Parts:
-    return (ThinkingPart(redacted=block.data),)
+    return (ThinkingPart(redacted=block.data, unread=BESIDE(block)),)
 
 
 def _tool_use(block: ToolUseBlock, _: str) -> Parts:
-    return (ToolCallPart(block.id, block.name, block.input or {}, read_mark(block.cache_control)),)
+    mark = read_mark(block.cache_control)
+    return (ToolCallPart(block.id, block.name, block.input or {}, mark, unread=beside(block)),)
 
 
 def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     parts = tuple(_result_parts(block.content, f"{place}.content"))
-    return (ToolResult(block.tool_use_id, parts, bool(block.is_error), read_mark(block.cache_control)),)
+    mark = read_mark(block.cache_control)
+    return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark, unread=beside(block)),)
 
 
 def _server_result(block: ServerResultBlock, _: str) -> Parts:
     return (parse_result(block.tool_use_id, block.content),)
 
 
-def _container_upload(_: ContainerUploadBlock, place: str) -> Parts:
-    place = f"{place}.file_id"
-    raise RequestError(f"{place}: there is no file store here; send the file as a document", param=place)
+def _container_upload(block: ContainerUploadBlock, place: str) -> Parts:
+    at = f"{place}.file_id"
+    refusal = RequestError(f"{at}: there is no file store here; send the file as a document", param=at)
+    return (Opaque(API, block.given, place, refusal=refusal),)
 
 
-def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]:
+def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document | Opaque]:
     """The result of a tool; JSON without any block in it counts as its own text."""
     if content is None:
         return
@@ -192,16 +230,18 @@ def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document]
         for index, item in enumerate(content):
             if is_result_block(item):
                 yield from _result_part(item, f"{place}[{index}]")
+            elif isinstance(item, dict):
+                yield Opaque(API, item, f"{place}[{index}]")
     elif content != []:
         yield Text(dumps(content).decode())
 
 
-def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document]:
+def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document | Opaque]:
     block: Any = structure_value(
         item, RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
     )
     for part in _BLOCKS[type(block)](block, place):
-        assert isinstance(part, Text | Image | Document)
+        assert isinstance(part, Text | Image | Document | Opaque)
         yield part
 
 

@@ -25,6 +25,7 @@ from kiro_asgi.dialects.anthropic.parsing import (
 )
 from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
 from kiro_asgi.dialects.anthropic.shapes import (
+    API,
     BLOCKS,
     MESSAGES,
     SOURCES,
@@ -73,11 +74,12 @@ def _result(content: Any) -> Any:
 
 
 _READING: Final = Reading(
+    api=API,
     body=MessagesRequestBody,
     unions=(
         (MESSAGES, "turns.unknown"),
         (BLOCKS, "blocks.unknown"),
-        (TEXTS, "blocks.unknown"),
+        (TEXTS, "blocks.unreadable"),
         (TEXTS_AND_IMAGES, "blocks.unknown"),
         (_RESULTS, "blocks.unknown"),
         (SOURCES, ""),
@@ -85,12 +87,17 @@ _READING: Final = Reading(
     views=MappingProxyType(
         {(MessagesRequestBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
     ),
+    members=MappingProxyType({(MessagesTextBlock, "citations"): "fields.ignored"}),
 )
 
 
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
-    yield from unread(value, _READING)
+    messages = enumerate(objects_of(value.get("messages")))
+    spoken = {f"messages[{at}]" for at, message in messages if message.get("role") == "system"}
+    for finding in unread(value, _READING):
+        # System text in mid-conversation becomes part of the user's turn, which is another message.
+        yield finding[:2] if finding[1].rpartition(".")[0] in spoken else finding
     yield from _attribution(value.get("system"))
     for index, message in enumerate(objects_of(value.get("messages"))):
         if message.get("role") == "system":

@@ -1,7 +1,7 @@
 """From the body of a Messages request to a prompt.
 
-Tools that run on Anthropic's servers are taken with their kind, see `kiro_asgi.dialects.tools`.  A search among
-deferred tools is left out, and nothing is lost by that: all tools are offered at once.
+Tools that run on Anthropic's servers are taken with their kind, see `kiro_asgi.dialects.tools`; a search among deferred
+tools is one of them.  What is not read is kept beside what is, for services of the same API.
 
 Sources: https://docs.anthropic.com/en/api/messages,
 https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
@@ -16,9 +16,11 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
-from kiro_asgi.dialects.anthropic.content import parse_content, read_mark
+from kiro_asgi.dialects.anthropic.content import beside, parse_content, read_mark, rest_of_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
+    API,
+    BESIDE,
     CONVERTER,
     FIELD_REQUIRED,
     MessageBody,
@@ -26,15 +28,17 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessagesRequestBody,
     MessagesTextBlock,
     MessagesTool,
+    ThinkingBody,
     ToolChoiceBody,
 )
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.references import refuse_references
-from kiro_asgi.dialects.structure import Raw, read_json, structure_value
+from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
+    Opaque,
     Part,
     Prompt,
     Role,
@@ -49,6 +53,7 @@ from kiro_asgi.model.prompt import (
     Turn,
     require_depths,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, loads
 
@@ -176,12 +181,12 @@ CHOICES: Final = MappingProxyType(
 
 
 def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
-    """The tools in order, without a search among them.
+    """The tools in order.
 
     Raises:
         RequestError: A tool without a name, or a choice that names none of the tools.
     """
-    tools = tuple(tool for index, body in enumerate(bodies) if (tool := _parse_tool(index, body)) is not None)
+    tools = tuple(_parse_tool(index, body) for index, body in enumerate(bodies))
     if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
         raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
     if choice.mode is ToolChoiceMode.REQUIRED and not tools:
@@ -194,18 +199,20 @@ def known_tool(kind: str) -> Tool | None:
     return next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
 
 
-def _parse_tool(index: int, body: MessagesTool) -> Tool | None:
-    """One tool; ``None`` for a search among tools."""
+def _parse_tool(index: int, body: MessagesTool) -> Tool:
     kind, place = body.type or "custom", f"tools[{index}]"
     known = known_tool(kind)
     if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
-        return Tool(
-            body.name, body.description or "", body.input_schema or {}, place=place, cache=read_mark(body.cache_control)
-        )
+        mark, rest = read_mark(body.cache_control), rest_of_mark(body.cache_control)
+        unread = BESIDE(body, cache_control=rest)
+        return Tool(body.name, body.description or "", body.input_schema or {}, place=place, cache=mark, unread=unread)
+    opaque = Opaque(API, body.given, place)
     if known is None:
-        return None if kind.startswith(_TOOL_SEARCH) else hosted_tool(kind, place, body.name or kind)
+        if kind.startswith(_TOOL_SEARCH):
+            kind = "tool_search"
+        return evolve(hosted_tool(kind, place, body.name or kind), opaque=opaque)
     return evolve(
         known,
         name=body.name or known.name,
@@ -213,6 +220,7 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool | None:
         options=_options(body, place) if known.hosted else {},
         place=place,
         cache=read_mark(body.cache_control),
+        opaque=opaque,
     )
 
 
@@ -296,6 +304,9 @@ MODES: Final = MappingProxyType(
     }
 )
 
+_PLAIN_MODES: Final = frozenset({"enabled", "adaptive", "disabled"})
+"""Those that every model of the service has."""
+
 _RANGES: Final = (("temperature", 0, 1), ("top_p", 0, 1), ("top_k", 0, None), ("max_tokens", 0, None))
 """Field, least and greatest value."""
 
@@ -338,8 +349,8 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
     prompt = Prompt(
         request.model,
         turns,
-        system=tuple(text for text, _ in system),
-        system_marks={index: mark for index, (_, mark) in enumerate(system) if mark},
+        system=tuple(text for text, _, _ in system),
+        system_marks={index: mark for index, (_, mark, _) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
         tools=_parse_tools(request.tools or (), choice),
         tool_choice=choice,
@@ -348,9 +359,35 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
         metadata=request.metadata or {},
         session=session_of(request.metadata or {}),
         schema=_schema(request),
+        unread=BESIDE(request, **_in_part(request)),
+        system_unread={index: more for index, (_, _, more) in enumerate(system) if more is not None},
     )
     require_depths(prompt)
     return prompt
+
+
+def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:
+    """Members that were read in part, or mean something else here, as a service of the API needs them."""
+    choice, thinking, output = request.tool_choice or {}, request.thinking, request.output_config
+    more: dict[str, Any] = {
+        "metadata": request.metadata,
+        "cache_control": rest_of_mark(request.cache_control),
+        "tool_choice": choice if choice.get("type") not in CHOICES else _without(choice, ToolChoiceBody),
+    }
+    if thinking is not None and thinking.type not in _PLAIN_MODES:
+        more["thinking"] = {**thinking.unread, **_sent(thinking)}
+    if output is not None and output.effort is not None and output.effort not in EFFORTS:
+        more["output_config"] = {**output.unread, "effort": output.effort}
+    return {name: value for name, value in more.items() if value}
+
+
+def _without(value: Mapping[str, Any], cls: type) -> dict[str, Any]:
+    return {name: it for name, it in value.items() if name not in members_of(cls)}
+
+
+def _sent(thinking: ThinkingBody) -> dict[str, Any]:
+    members = {name: getattr(thinking, name) for name in members_of(ThinkingBody)}
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
@@ -368,10 +405,10 @@ def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
         if message.role == "system":
             asides += [part for part in parts if isinstance(part, Text)]
         elif message.role == "user" and (parts or asides):
-            yield Turn(Role.USER, _insert(asides, parts), place)
+            yield Turn(Role.USER, _insert(asides, parts), place, unread=BESIDE(message))
             asides = []
         elif parts and message.role == "assistant":
-            yield Turn(Role.ASSISTANT, answered_in_place(parts), place)
+            yield Turn(Role.ASSISTANT, answered_in_place(parts), place, unread=BESIDE(message))
     if asides:
         yield Turn(Role.USER, tuple(asides), place)
 
@@ -383,12 +420,16 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return *parts[:results], *asides, *parts[results:]
 
 
-def _system(system: Any) -> Iterator[tuple[str, str]]:
-    """Its texts in order, without the attribution line, each with its mark for the cache."""
+def _system(system: Any) -> Iterator[tuple[str, str, Unread | None]]:
+    """Its texts in order, without the attribution line, each with its mark for the cache, and what was not read."""
     blocks = (MessagesTextBlock(system),) if isinstance(system, str) else system or ()
-    texts = [(each.text, read_mark(each.cache_control)) for each in blocks if isinstance(each, MessagesTextBlock)]
+    texts = [
+        (each.text, read_mark(each.cache_control), beside(each))
+        for each in blocks
+        if isinstance(each, MessagesTextBlock)
+    ]
     if texts and texts[0][0].startswith(ATTRIBUTION):
-        texts[0] = texts[0][0].partition("\n")[2], texts[0][1]
+        texts[0] = texts[0][0].partition("\n")[2], *texts[0][1:]
     return (each for each in texts if each[0])
 
 

@@ -1,9 +1,9 @@
 """The body of ``POST /v1/messages`` as attrs classes, with the fields that are read and no others.
 
-Fields that are not named here are accepted and ignored: ``service_tier``, ``speed``,
-``inference_geo``, ``diagnostics``, ``context_management``, ``fallbacks``, ``safeguards`` and
-whatever comes next.  Blocks of a kind that is not named here are kept as `Raw` and lead to nothing; so are
-messages of a role that is not.  `kiro_asgi.dialects.anthropic.dialect` reports them where notes are wanted.
+Fields that are not named here (``service_tier``, ``speed``, ``inference_geo``, ``diagnostics``, ``context_management``,
+``fallbacks``, ``safeguards`` and whatever comes next) are kept for services of the same API, and so are blocks of a
+kind that is not named; messages of a role that is not lead to nothing.  `kiro_asgi.dialects.anthropic.dialect` reports
+what any other service is not sent, where notes are wanted.
 
 Sources: https://docs.anthropic.com/en/api/messages;
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
@@ -17,14 +17,20 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
+from kiro_asgi.dialects.unread import Beside
+
+API: Final = "anthropic"
+"""Name of the dialect."""
+
+BESIDE: Final = Beside(API)
 
 FIELD_REQUIRED: Final = "Field required"
 """The text that clients look for, after the name of the field, when one is missing."""
 
 
 @frozen
-class Base64Source:
+class Base64Source(Shape):
     """An image or a document by value."""
 
     media_type: str
@@ -32,7 +38,7 @@ class Base64Source:
 
 
 @frozen
-class TextSource:
+class TextSource(Shape):
     """A plain-text document by value."""
 
     data: str
@@ -40,14 +46,14 @@ class TextSource:
 
 
 @frozen
-class UrlSource:
+class UrlSource(Shape):
     """An image or a document by address."""
 
     url: str
 
 
 @frozen
-class MessagesTextBlock:
+class MessagesTextBlock(Shape):
     """Text."""
 
     text: str
@@ -56,7 +62,7 @@ class MessagesTextBlock:
 
 
 @frozen
-class ImageBlock:
+class ImageBlock(Whole):
     """An image."""
 
     source: Source
@@ -64,14 +70,14 @@ class ImageBlock:
 
 
 @frozen
-class ContentSource:
+class ContentSource(Shape):
     """A document made of blocks."""
 
     content: str | tuple[MessagesTextBlock | ImageBlock | Raw, ...]
 
 
 @frozen
-class DocumentBlock:
+class DocumentBlock(Whole):
     """A document."""
 
     source: Source
@@ -82,7 +88,7 @@ class DocumentBlock:
 
 
 @frozen
-class SearchResultBlock:
+class SearchResultBlock(Whole):
     """One hit of a search that the client made."""
 
     source: str
@@ -93,7 +99,7 @@ class SearchResultBlock:
 
 
 @frozen
-class MessagesThinkingBlock:
+class MessagesThinkingBlock(Shape):
     """Thinking of an earlier answer; that of other providers may come without a signature."""
 
     thinking: str
@@ -101,14 +107,14 @@ class MessagesThinkingBlock:
 
 
 @frozen
-class MessagesRedactedThinkingBlock:
+class MessagesRedactedThinkingBlock(Shape):
     """Sealed thinking of an earlier answer."""
 
     data: str
 
 
 @frozen
-class ToolUseBlock:
+class ToolUseBlock(Shape):
     """A tool call of an earlier answer."""
 
     id: str
@@ -118,7 +124,7 @@ class ToolUseBlock:
 
 
 @frozen
-class ServerResultBlock:
+class ServerResultBlock(Shape):
     """The result of a tool that ran on a server, this one or another."""
 
     tool_use_id: str
@@ -126,7 +132,7 @@ class ServerResultBlock:
 
 
 @frozen
-class ToolResultBlock:
+class ToolResultBlock(Shape):
     """The result of a tool: text, blocks, or any JSON."""
 
     tool_use_id: str
@@ -136,7 +142,7 @@ class ToolResultBlock:
 
 
 @frozen
-class ContainerUploadBlock:
+class ContainerUploadBlock(Whole):
     """A file that Anthropic holds, for a container."""
 
     file_id: str
@@ -160,7 +166,7 @@ Block = (
 
 
 @frozen
-class MessageBody:
+class MessageBody(Shape):
     """One turn."""
 
     role: str
@@ -168,7 +174,7 @@ class MessageBody:
 
 
 @frozen
-class MessagesTool:
+class MessagesTool(Whole):
     """One tool: the client's own, one that Anthropic defined, or one that runs on a server."""
 
     type: str | None = None
@@ -184,7 +190,7 @@ class MessagesTool:
 
 
 @frozen
-class ToolChoiceBody:
+class ToolChoiceBody(Shape):
     """Whether a tool must be called."""
 
     type: str
@@ -193,7 +199,7 @@ class ToolChoiceBody:
 
 
 @frozen
-class ThinkingBody:
+class ThinkingBody(Shape):
     """Whether to think."""
 
     type: str
@@ -202,7 +208,7 @@ class ThinkingBody:
 
 
 @frozen
-class OutputFormat:
+class OutputFormat(Shape):
     """The form that the answer's text must have."""
 
     type: str
@@ -210,7 +216,7 @@ class OutputFormat:
 
 
 @frozen
-class OutputConfigBody:
+class OutputConfigBody(Shape):
     """The effort, and the form of the answer."""
 
     effort: str | None = None
@@ -218,7 +224,7 @@ class OutputConfigBody:
 
 
 @frozen
-class MessagesCountBody:
+class MessagesCountBody(Shape):
     """The part of a request that is counted."""
 
     model: str

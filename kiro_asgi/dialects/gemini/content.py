@@ -27,17 +27,24 @@ from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.gemini.shapes import (
+    API,
     Blob,
     Content,
     FileData,
     FunctionCall,
     FunctionResponse,
     Part,
+    ResponsePart,
+    beside,
+    camel_case,
 )
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.model.prompt import Document, Image, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.dialects.structure import members_of
+from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Document, Image, Opaque, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.prompt import Part as PromptPart
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked, read_mark
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 # Signatures.
@@ -165,10 +172,15 @@ def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[
 
 def texts_of(content: Content | str | None) -> Iterator[str]:
     """The texts of a content, of which no other part counts."""
+    yield from (text.text for text in system_texts(content))
+
+
+def system_texts(content: Content | str | None) -> Iterator[Text]:
+    """The same with what is not read of their parts."""
     if isinstance(content, str):
-        yield content
+        yield Text(content)
     elif content is not None:
-        yield from (part.text for part in content.parts if part.text)
+        yield from (Text(part.text, unread=beside(part)) for part in content.parts if part.text)
 
 
 @define
@@ -216,15 +228,15 @@ class _Reader:
     """Reads contents in their order."""
 
     system: list[str] = field(init=False, factory=list)
-    _turns: list[tuple[Role, str, list[PromptPart]]] = field(init=False, factory=list)
+    _turns: list[tuple[Role, str, list[PromptPart], Unread | None]] = field(init=False, factory=list)
     _calls: _Calls = field(init=False, factory=_Calls)
 
     def turns(self) -> Iterator[Turn]:
         """The turns that were read; empty ones are left out."""
-        for role, place, parts in self._turns:
+        for role, place, parts, unread in self._turns:
             joined = tuple(_joined(parts)) if role is Role.ASSISTANT else tuple(parts)
             if joined:
-                yield Turn(role, joined, place)
+                yield Turn(role, joined, place, unread=unread)
 
     def read(self, content: Content, place: str) -> None:
         """Take a content."""
@@ -235,8 +247,8 @@ class _Reader:
         if word not in ROLES:
             raise invalid(f"{place}.role", f'expected "user" or "model", got "{word[:60]}"')
         role = ROLES[word]
-        if not self._turns or self._turns[-1][0] is not role:
-            self._turns.append((role, place, []))
+        if not self._turns or self._turns[-1][0] is not role or content.unread:
+            self._turns.append((role, place, [], beside(content)))
             if role is Role.ASSISTANT:
                 self._calls.forget()
         for index, part in enumerate(content.parts):
@@ -246,7 +258,7 @@ class _Reader:
         given = [name for name in _DATA if getattr(part, name) is not None]
         if len(given) > 1:
             raise invalid(place, f"a part has one kind of data, got {' and '.join(given)}")
-        role, _, parts = self._turns[-1]
+        role, _, parts, _ = self._turns[-1]
         signature = "" if part.thought_signature in SENTINELS else part.thought_signature or ""
         envelope = opened(signature) if signature else None
         if envelope is not None:
@@ -258,33 +270,37 @@ class _Reader:
             signature = ""
         if given and not (part.thought and role is Role.USER):
             parts += self._read(given[0], part, place)
+        elif not given and part.unread:
+            parts.append(Opaque(API, dict(_value(part)), place))
         if signature:
             parts.append(_own(THOUGHT if part.thought else TEXT, signature))
 
     def _read(self, kind: str, part: Part, place: str) -> Iterator[PromptPart]:
         if kind == "text":
             text = part.text or ""
-            yield ThinkingPart(text) if part.thought else Text(text)
+            yield ThinkingPart(text) if part.thought else Text(text, unread=beside(part))
         elif kind in _SERVED:
-            yield Text(f"```{kind}\n{dumps(getattr(part, kind)).decode()}\n```")
+            shown = Text(f"```{kind}\n{dumps(getattr(part, kind)).decode()}\n```")
+            yield Opaque(API, {camel_case(kind): getattr(part, kind), **dict(_value(part))}, place, (shown,))
         elif part.function_call is not None:
             call = part.function_call
             if not call.name:
                 raise invalid(f"{place}.function_call.name", "is empty")
-            yield ToolCallPart(self._calls.called(call), call.name, call.args or {})
+            yield ToolCallPart(self._calls.called(call), call.name, call.args or {}, unread=beside(part))
         elif part.function_response is not None:
-            yield self._result(part.function_response, f"{place}.function_response")
+            yield self._result(part, part.function_response, f"{place}.function_response")
         else:
-            yield _file(part.inline_data, part.file_data, place)
+            yield _file(part.inline_data, part.file_data, place, part)
 
-    def _result(self, result: FunctionResponse, place: str) -> ToolResult:
+    def _result(self, part: Part, result: FunctionResponse, place: str) -> ToolResult:
         texts, failed = _result_texts(result.response or {})
         files = (
-            _file(each.inline_data, each.file_data, f"{place}.parts[{index}]")
+            _file(each.inline_data, each.file_data, f"{place}.parts[{index}]", each)
             for index, each in enumerate(result.parts or ())
             if each.inline_data is not None or each.file_data is not None
         )
-        return ToolResult(self._calls.answered(result), (*texts, *files), failed)
+        unread = _with_response(beside(part), result.response)
+        return ToolResult(self._calls.answered(result), (*texts, *files), failed, unread=unread)
 
 
 def _result_texts(response: Mapping[str, Any]) -> tuple[tuple[Text, ...], bool]:
@@ -297,7 +313,46 @@ def _result_texts(response: Mapping[str, Any]) -> tuple[tuple[Text, ...], bool]:
     return ((Text(dumps(dict(response)).decode()),) if response else ()), False
 
 
-def _file(data: Blob | None, address: FileData | None, place: str) -> Image | Document:
+def _value(part: Part) -> Iterator[tuple[str, Any]]:
+    """What is not read of a part, and its signature, as members of it."""
+    unread = beside(part)
+    yield from unread.members.items() if unread is not None else ()
+    if part.thought_signature is not None:
+        yield "thoughtSignature", part.thought_signature
+
+
+def _with_response(unread: Unread | None, response: Mapping[str, Any] | None) -> Unread | None:
+    """*unread*, with the *response* as the client has it: other services are sent a text."""
+    members = dict(unread.members) if unread is not None else {}
+    if response is None:
+        return unread
+    return Unread(API, {**members, "functionResponse": {**members.get("functionResponse", {}), "response": response}})
+
+
+def _file(
+    data: Blob | None, address: FileData | None, place: str, part: Part | ResponsePart
+) -> Image | Document | Opaque:
+    """An image or a document; opaque what is of another kind, or held by Google.
+
+    Raises:
+        RequestError: It is not readable.
+    """
+    unread = beside(part)
+    try:
+        return evolve(_attachment(data, address, place), unread=unread)
+    except RequestError as refusal:
+        if refusal.code != "unsupported_value":
+            raise
+        name, file = ("inlineData", data) if data is not None else ("fileData", address)
+        value = {camel_case(it): member for it, member in _members(file) if member is not None}
+        return Opaque(API, {name: value, **(unread.members if unread is not None else {})}, place, refusal=refusal)
+
+
+def _members(file: Blob | FileData | None) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(file, name) or None) for name in members_of(type(file)))
+
+
+def _attachment(data: Blob | None, address: FileData | None, place: str) -> Image | Document:
     """An image or a document.
 
     Raises:
@@ -342,7 +397,8 @@ def _joined(parts: Iterable[PromptPart]) -> Iterator[PromptPart]:
     kind: Callable[[str], PromptPart] = Text
     for part in parts:
         this = _JOINABLE.get(type(part))
-        plain = this is not None and not (isinstance(part, ThinkingPart) and (part.signature or part.redacted))
+        sealed = isinstance(part, ThinkingPart) and (part.signature or part.redacted)
+        plain = this is not None and not sealed and part.unread is None
         if pieces and (not plain or this is not kind):
             if isinstance(part, ThinkingPart) and kind is ThinkingPart and _ends_thought(part):
                 part = evolve(part, text="".join(pieces))

@@ -14,8 +14,9 @@ from attrs import define, evolve, field, frozen, has
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
-from kiro_asgi.dialects.gemini.content import read_contents, texts_of
+from kiro_asgi.dialects.gemini.content import read_contents, system_texts
 from kiro_asgi.dialects.gemini.shapes import (
+    API,
     CountBody,
     FunctionCallingConfig,
     FunctionDeclaration,
@@ -25,11 +26,14 @@ from kiro_asgi.dialects.gemini.shapes import (
     ThinkingConfig,
     ToolBody,
     ToolConfig,
+    beside,
+    camel_case,
 )
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.model.prompt import (
+    Opaque,
     Prompt,
     Sampling,
     Thinking,
@@ -122,6 +126,9 @@ MODES: Final[Mapping[str, ToolChoiceMode]] = MappingProxyType(
     }
 )
 
+_PLAIN_MODES: Final = frozenset({"", "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE"})
+"""Those for which there is one of `ToolChoiceMode`."""
+
 SEARCHES: Final = ("google_search", "google_search_retrieval", "enterprise_web_search")
 
 HOSTED: Final[Mapping[str, str]] = MappingProxyType(
@@ -154,10 +161,19 @@ def _tools(body: ToolBody, place: str) -> Iterator[Tool]:
         yield _function(function, f"{place}.function_declarations[{index}]")
     for name in SEARCHES:
         if (search := getattr(body, name)) is not None:
-            yield evolve(SEARCH_TOOL, options=_options(search), place=f"{place}.{name}")
+            at, value = f"{place}.{name}", _search(search)
+            opaque = Opaque(API, {camel_case(name): value}, at)
+            yield evolve(SEARCH_TOOL, options=_options(search), place=at, opaque=opaque)
     for name, kind in HOSTED.items():
-        if getattr(body, name) is not None:
-            yield hosted_tool(kind, f"{place}.{name}", name)
+        if (value := getattr(body, name)) is not None:
+            yield _hosted(name, kind, value, f"{place}.{name}")
+    for name, value in body.unread.items():
+        if name not in SEARCHES:
+            yield _hosted(name, name, value, f"{place}.{name}")
+
+
+def _hosted(name: str, kind: str, value: Any, place: str) -> Tool:
+    return evolve(hosted_tool(kind, place, name), opaque=Opaque(API, {camel_case(name): value}, place))
 
 
 def _function(function: FunctionDeclaration, place: str) -> Tool:
@@ -167,7 +183,15 @@ def _function(function: FunctionDeclaration, place: str) -> Tool:
     if given is not None and not isinstance(given, Mapping):
         raise invalid(f"{place}.parameters_json_schema", "expected an object")
     schema = _json_schema(given) if given else {"type": "object", "properties": {}}
-    return Tool(function.name, function.description or "", schema, place=place)
+    return Tool(function.name, function.description or "", schema, place=place, unread=beside(function))
+
+
+def _search(search: Any) -> Any:
+    """The search as the client has it."""
+    if not isinstance(search, GoogleSearch):
+        return search
+    unread = beside(search, excludeDomains=search.exclude_domains and [*search.exclude_domains])
+    return dict(unread.members) if unread is not None else {}
 
 
 def _options(search: Any) -> dict[str, Any]:
@@ -357,19 +381,40 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
         raise missing("contents", "send at least one content with a part")
     config = request.generation_config or _NOTHING
     tools, choice = _read_tools(request.tools or (), request.tool_config)
+    instruction = [*system_texts(request.system_instruction)]
     prompt = Prompt(
         model,
         turns,
-        system=(*texts_of(request.system_instruction), *system),
+        system=(*(text.text for text in instruction), *system),
+        system_unread={at: text.unread for at, text in enumerate(instruction) if text.unread is not None},
         system_place="system_instruction",
         tools=tools,
         tool_choice=choice,
         thinking=_thinking(config.thinking_config or ThinkingConfig()),
         sampling=_sampling(config),
         schema=_schema(config),
+        unread=beside(request, **_in_part(request)),
     )
     require_depths(prompt)
     return prompt
+
+
+def _in_part(request: GenerateBody) -> Mapping[str, Any]:
+    """Members that mean something else here, as a service of the API needs them."""
+    more = {"safetySettings": request.safety_settings}
+    config = request.tool_config
+    calling = None if config is None else config.function_calling_config
+    if config is not None and calling is not None and (calling.mode or "").upper() not in _PLAIN_MODES:
+        names = calling.allowed_function_names
+        of_config, of_calling = (
+            beside(config),
+            beside(calling, mode=calling.mode, allowedFunctionNames=names and [*names]),
+        )
+        more["toolConfig"] = {
+            **(of_config.members if of_config is not None else {}),
+            "functionCallingConfig": dict(of_calling.members) if of_calling is not None else {},
+        }
+    return more
 
 
 def _thinking(config: ThinkingConfig) -> Thinking:

@@ -6,16 +6,48 @@ Source: https://ai.google.dev/api/generate-content and https://ai.google.dev/api
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
+
+from kiro_asgi.dialects.structure import Shape
+from kiro_asgi.model.unread import Unread
+
+API: Final = "gemini"
+"""Name of the dialect."""
+
+LOST: Final = frozenset({"model"})
+"""Members that the service is not sent: the address names the model."""
 
 Object = Mapping[str, Any]
 """Data of the client's, or a field of which no part has a name here."""
 
 
+def camel_case(name: str) -> str:
+    """*name*, which `kiro_asgi.dialects.gemini.parsing.snake_case` has made, as the service spells it."""
+    first, *rest = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def beside(shape: Shape, **more: Any) -> Unread | None:
+    """What was not read of *shape* and of the objects in it, and *more* members, for a service of the API; ``None``
+    for nothing."""
+    members = {**_spelled(shape), **{name: value for name, value in more.items() if value is not None}}
+    return Unread(API, members) if members else None
+
+
+def _spelled(shape: Shape) -> dict[str, Any]:
+    """A shape is spelled anew; what it does not know is data, as far as can be told."""
+    found: dict[str, Any] = {}
+    for name, value in shape.unread.items():
+        inner = getattr(shape, name, None)
+        if name not in LOST:
+            found[camel_case(name)] = _spelled(inner) if isinstance(inner, Shape) else value
+    return found
+
+
 @frozen
-class Blob:
+class Blob(Shape):
     """A file by value."""
 
     data: str
@@ -26,7 +58,7 @@ class Blob:
 
 
 @frozen
-class FileData:
+class FileData(Shape):
     """A file by its address."""
 
     file_uri: str
@@ -35,7 +67,7 @@ class FileData:
 
 
 @frozen
-class FunctionCall:
+class FunctionCall(Shape):
     """A call of an earlier answer."""
 
     name: str
@@ -44,7 +76,7 @@ class FunctionCall:
 
 
 @frozen
-class ResponsePart:
+class ResponsePart(Shape):
     """A file in a function's result."""
 
     inline_data: Blob | None = None
@@ -52,7 +84,7 @@ class ResponsePart:
 
 
 @frozen
-class FunctionResponse:
+class FunctionResponse(Shape):
     """The result of a call."""
 
     name: str = ""
@@ -62,7 +94,7 @@ class FunctionResponse:
 
 
 @frozen
-class Part:
+class Part(Shape):
     """A part of a content: one of its members is the data, `thought` and `thought_signature` are about it."""
 
     text: str | None = None
@@ -79,7 +111,7 @@ class Part:
 
 
 @frozen
-class Content:
+class Content(Shape):
     """A message of one side."""
 
     parts: tuple[Part, ...] = ()
@@ -87,7 +119,7 @@ class Content:
 
 
 @frozen
-class FunctionDeclaration:
+class FunctionDeclaration(Shape):
     """A function that the model may call; its schema in one of two languages."""
 
     name: str
@@ -97,14 +129,14 @@ class FunctionDeclaration:
 
 
 @frozen
-class GoogleSearch:
+class GoogleSearch(Shape):
     """The service's own search."""
 
     exclude_domains: tuple[str, ...] | None = None
 
 
 @frozen
-class ToolBody:
+class ToolBody(Shape):
     """An entry of ``tools``: functions, or a tool of the service's own."""
 
     function_declarations: tuple[FunctionDeclaration, ...] | None = None
@@ -121,7 +153,7 @@ class ToolBody:
 
 
 @frozen
-class FunctionCallingConfig:
+class FunctionCallingConfig(Shape):
     """Whether, and which, functions are to be called."""
 
     mode: str | None = None
@@ -129,14 +161,14 @@ class FunctionCallingConfig:
 
 
 @frozen
-class ToolConfig:
+class ToolConfig(Shape):
     """Demands on calls of tools."""
 
     function_calling_config: FunctionCallingConfig | None = None
 
 
 @frozen
-class ThinkingConfig:
+class ThinkingConfig(Shape):
     """How much to think, and whether thoughts are shown."""
 
     include_thoughts: bool | None = None
@@ -145,7 +177,7 @@ class ThinkingConfig:
 
 
 @frozen
-class GenerationConfig:
+class GenerationConfig(Shape):
     """How to draw tokens, and the form of the answer."""
 
     temperature: float | None = None
@@ -169,7 +201,7 @@ class GenerationConfig:
 
 
 @frozen
-class GenerateBody:
+class GenerateBody(Shape):
     """A request to generate content."""
 
     contents: tuple[Content, ...] = ()
@@ -181,7 +213,7 @@ class GenerateBody:
 
 
 @frozen
-class CountBody:
+class CountBody(Shape):
     """A request to count tokens: contents, or a whole request."""
 
     contents: tuple[Content, ...] = ()

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import (
+    API,
+    BESIDE,
     AssistantMessage,
     ChatCall,
     ContentPart,
@@ -28,15 +30,25 @@ from kiro_asgi.dialects.openai_common import (
     AudioPart,
     RefusalPart,
     TextPart,
-    read_refusal,
-    read_text,
     refuse_audio,
     refuse_unknown,
 )
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import read_arguments
-from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Role,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+    Turn,
+)
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.wire.json import objects_of, text_of
 
 
@@ -92,17 +104,22 @@ def read_reasoning_details(value: Any) -> Iterator[str]:
 Given = str | tuple[ContentPart, ...] | None
 """The content of a message as the client sent it."""
 
-Content = Text | Image | Document | ThinkingPart
+Content = Text | Image | Document | ThinkingPart | Opaque
 
 Reader = Callable[[Any, str], Content]
 
 
-def texts(content: Given, place: str) -> tuple[str, ...]:
-    """The texts of content that may hold nothing else; empty ones are left out."""
-    return tuple(part.text for part in _content(content, place, _TEXT) if isinstance(part, Text) and part.text)
+def system_texts(message: SystemMessage, place: str) -> Iterator[Text]:
+    """The texts of a message that may hold nothing else; empty ones are left out."""
+    given = (TextPart(message.content),) if isinstance(message.content, str) else message.content
+    for index, part in enumerate(given):
+        if not isinstance(part, TextPart):
+            _misplaced(part, f"{place}.content[{index}]")
+        elif part.text:
+            yield Text(part.text, unread=BESIDE(part))
 
 
-def user_content(content: Given, place: str) -> tuple[Text | Image | Document, ...]:
+def user_content(content: Given, place: str) -> tuple[Text | Image | Document | Opaque, ...]:
     """Read the content of a user's or a tool's message; *place* is where it stands in the request.
 
     Raises:
@@ -130,44 +147,54 @@ def _content(content: Given, place: str, readers: MappingProxyType[type, Reader]
         yield readers.get(type(part), _misplaced)(part, f"{place}[{index}]")
 
 
+def _text(part: TextPart, _: str) -> Content:
+    return Text(part.text, unread=BESIDE(part))
+
+
+def _refusal(part: RefusalPart, _: str) -> Content:
+    """A refusal, which a model gets like any text of its own."""
+    return Text(part.refusal, is_refusal=True, unread=BESIDE(part))
+
+
 def _thinking(part: ThinkingContent, place: str) -> Content:
     return ThinkingPart(part.thinking, part.signature or "")
 
 
 def _image(part: ImagePart, place: str) -> Content:
     if isinstance(part.image_url, str):
-        return read_image(part.image_url, f"{place}.image_url")
-    return read_image(part.image_url.url, f"{place}.image_url.url")
+        image = read_image(part.image_url, f"{place}.image_url")
+    else:
+        image = read_image(part.image_url.url, f"{place}.image_url.url")
+    return evolve(image, unread=BESIDE(part)) if part.unread else image
 
 
 def _file(part: FilePart, place: str) -> Content:
     if part.file.file_data is None:
-        raise unsupported(f"{place}.file", "there is no file store here; send file_data, a data: URL")
-    return read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
+        refusal = unsupported(f"{place}.file", "there is no file store here; send file_data, a data: URL")
+        return Opaque(API, part.given, place, refusal=refusal)
+    file = read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
+    return evolve(file, unread=BESIDE(part)) if part.unread else file
+
+
+def _audio(part: AudioPart, place: str) -> Content:
+    return Opaque(API, part.given, place, refusal=refuse_audio(part, place))
+
+
+def _unknown(part: Raw, place: str) -> Content:
+    return Opaque(API, part.value, place, refusal=refuse_unknown(part, place))
 
 
 def _misplaced(part: object, place: str) -> Content:
     if isinstance(part, Raw):
-        refuse_unknown(part, place)
+        raise refuse_unknown(part, place)
     raise invalid(f"{place}.type", "a message of this role cannot hold this kind of content")
 
 
-_TEXT: Final = MappingProxyType[type, Reader]({TextPart: read_text})
-
 _USER: Final = MappingProxyType[type, Reader](
-    {TextPart: read_text, ImagePart: _image, FilePart: _file, AudioPart: refuse_audio}
+    {TextPart: _text, ImagePart: _image, FilePart: _file, AudioPart: _audio, Raw: _unknown}
 )
 
-_ASSISTANT: Final = MappingProxyType[type, Reader](
-    {
-        TextPart: read_text,
-        RefusalPart: read_refusal,
-        ThinkingContent: _thinking,
-        ImagePart: _image,
-        FilePart: _file,
-        AudioPart: refuse_audio,
-    }
-)
+_ASSISTANT: Final = MappingProxyType[type, Reader]({**_USER, RefusalPart: _refusal, ThinkingContent: _thinking})
 
 
 @define
@@ -178,8 +205,9 @@ class MessageReader:
         RequestError: From `read`: a message that has no place where it stands.
     """
 
-    system: list[str] = field(init=False, factory=list)
-    """The texts before the conversation begins."""
+    system: list[Text] = field(init=False, factory=list)
+    """The texts before the conversation begins; what was not read of each is that of its message, and as ``content``
+    that of its part."""
 
     system_place: str = field(init=False, default="")
     """Where the first of them stands."""
@@ -198,23 +226,21 @@ class MessageReader:
         for index, message in enumerate(messages):
             _READERS[type(message)](self, message, f"messages[{index}]")
         if not self.turns and self.system:
-            self._add_texts(self.system, self.system_place)
+            self.turns += (_as_user(text, self.system_place) for text in self.system)
             self.system = []
 
     def _system(self, message: SystemMessage, place: str) -> None:
-        found = texts(message.content, f"{place}.content")
-        if self.turns:
-            self._add_texts(found, place)
-        else:
-            self.system += found
+        found = tuple(system_texts(message, place))
+        if self.turns and found:
+            self.turns.append(Turn(Role.USER, found, place, unread=BESIDE(message)))
+        elif found:
+            parts = ((text, text.unread and text.unread.members) for text in found)
+            self.system += (evolve(text, unread=BESIDE(message, content=more)) for text, more in parts)
             self.system_place = self.system_place or place
 
-    def _add_texts(self, found: Iterable[str], place: str) -> None:
-        if parts := tuple(map(Text, found)):
-            self.turns.append(Turn(Role.USER, parts, place))
-
     def _user(self, message: UserMessage, place: str) -> None:
-        self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content"), place))
+        parts = user_content(message.content, f"{place}.content")
+        self.turns.append(Turn(Role.USER, parts, place, unread=BESIDE(message)))
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
         if message.audio:  # an id: what was said is with the service that said it
@@ -226,7 +252,9 @@ class MessageReader:
             *self._tool_calls(message.tool_calls or (), place),
             *self._function_call(message.function_call, place),
         )
-        self.turns.append(Turn(Role.ASSISTANT, parts, place))
+        details = None if any(read_reasoning_details(message.reasoning_details)) else message.reasoning_details
+        unread = BESIDE(message, reasoning_details=details)
+        self.turns.append(Turn(Role.ASSISTANT, parts, place, unread=unread))
 
     def _tool_calls(self, calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
         for index, call in enumerate(calls):
@@ -253,11 +281,20 @@ class MessageReader:
         self._result(call_id, message, place)
 
     def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
-        result = ToolResult(call_id, user_content(message.content, f"{place}.content"))
+        parts = user_content(message.content, f"{place}.content")
+        result = ToolResult(call_id, parts, unread=BESIDE(message))
         self.turns.append(Turn(Role.USER, (result,), place))
 
     def _unknown(self, message: Raw, place: str) -> None:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")
+
+
+def _as_user(text: Text, place: str) -> Turn:
+    """A text of the system as the user's, where there is nothing else."""
+    members = dict(text.unread.members) if text.unread is not None else {}
+    part = members.pop("content", None)
+    plain = evolve(text, unread=None if part is None else Unread(API, part))
+    return Turn(Role.USER, (plain,), place, unread=Unread(API, members) if members else None)
 
 
 _READERS: Final = MappingProxyType[type, Any](
@@ -284,9 +321,10 @@ def _earlier_thinking(message: AssistantMessage) -> Iterator[Part]:
 
 
 def _tool_call(call: ChatCall, place: str) -> ToolCallPart:
+    more = None if read_extra_content(call.extra_content) else call.extra_content
     if call.function is not None:
         arguments = read_arguments(call.function.arguments, f"{place}.function.arguments")
-        return ToolCallPart(call.id, call.function.name, arguments)
+        return ToolCallPart(call.id, call.function.name, arguments, unread=BESIDE(call, extra_content=more))
     if call.custom is not None:
         return ToolCallPart(call.id, call.custom.name, {"input": call.custom.input})
     raise invalid(place, "has no function; each tool call needs one")

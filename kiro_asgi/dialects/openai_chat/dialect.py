@@ -12,7 +12,17 @@ from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, Re
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
-from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
+from kiro_asgi.dialects.openai_chat.shapes import (
+    API,
+    FORMATS,
+    LOST,
+    MESSAGES,
+    PARTS,
+    TOOLS,
+    ChatCall,
+    ChatRequestBody,
+    JsonSchema,
+)
 from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import read_json
@@ -69,6 +79,8 @@ class _TemplateArguments:
 
 
 _READING: Final = Reading(
+    api=API,
+    lost=LOST,
     body=ChatRequestBody,
     unions=((PARTS, ""), (MESSAGES, ""), (TOOLS, ""), (FORMATS, "")),
     views=MappingProxyType(

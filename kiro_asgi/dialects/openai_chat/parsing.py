@@ -14,7 +14,7 @@ https://qwen.readthedocs.io/ (``enable_thinking``, also inside ``chat_template_k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.openai_chat.content import MessageReader
 from kiro_asgi.dialects.openai_chat.shapes import (
+    API,
+    BESIDE,
     CONVERTER,
     ChatCustomTool,
     ChatFunction,
@@ -38,7 +40,16 @@ from kiro_asgi.dialects.openai_common import read_sampling, read_verbosity
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode, require_depths
+from kiro_asgi.model.prompt import (
+    Opaque,
+    Prompt,
+    Thinking,
+    ThinkingMode,
+    Tool,
+    ToolChoice,
+    ToolChoiceMode,
+    require_depths,
+)
 from kiro_asgi.wire.json import count, object_of
 
 # Tools.
@@ -90,9 +101,9 @@ def _object_choice(
 def _tool(tool: ToolBody, place: str) -> Tool:
     match tool:
         case ChatFunctionTool(function=ChatFunction() as function):
-            return _function(function, f"{place}.function")
+            return evolve(_function(function, f"{place}.function"), unread=BESIDE(tool))
         case ChatFunctionTool(name=str(name)):
-            return _function(ChatFunction(name, tool.description, tool.parameters), place)
+            return _function(ChatFunction(name, tool.description, tool.parameters, unread=tool.unread), place)
         case ChatFunctionTool():
             raise missing(f"{place}.function", "required field missing")
         case ChatSearchTool():
@@ -100,7 +111,14 @@ def _tool(tool: ToolBody, place: str) -> Tool:
         case ChatCustomTool():
             raise unsupported(f"{place}.type", _NO_CUSTOM)
         case Raw():
-            return hosted_tool(str(tool.value.get("type")), place)
+            hosted = hosted_tool(kind := str(tool.value.get("type")), place)
+            return hosted if kind in _OF_RESPONSES else evolve(hosted, opaque=Opaque(API, tool.value, place))
+
+
+_OF_RESPONSES: Final = frozenset(
+    {"code_interpreter", "computer", "computer_use_preview", "file_search", "image_generation", "mcp", "tool_search"}
+)
+"""Kinds of tools of the Responses API, which services of this one do not have either."""
 
 
 def _search(body: ChatRequestBody) -> tuple[Tool, ...]:
@@ -116,7 +134,8 @@ def _hosted_search(tool: ChatSearchTool, place: str) -> Tool:
 def _function(function: ChatFunction, place: str) -> Tool:
     if not function.name:
         raise invalid(f"{place}.name", "is empty")
-    return Tool(function.name, function.description or "", function.parameters or {}, place=place)
+    unread = BESIDE(function=function.unread or None)
+    return Tool(function.name, function.description or "", function.parameters or {}, place=place, unread=unread)
 
 
 def _functions(body: ChatRequestBody, functions: Sequence[ChatFunction]) -> tuple[tuple[Tool, ...], ToolChoice]:
@@ -278,7 +297,8 @@ def parse(body: bytes) -> ParsedRequest:
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
-        system=tuple(conversation.system),
+        system=tuple(text.text for text in conversation.system),
+        system_unread={at: text.unread for at, text in enumerate(conversation.system) if text.unread is not None},
         system_place=conversation.system_place,
         tools=tools,
         tool_choice=tool_choice,
@@ -290,6 +310,7 @@ def parse(body: bytes) -> ParsedRequest:
         session=_session(request),
         verbosity=read_verbosity(request.verbosity, "verbosity"),
         schema=_schema(request),
+        unread=BESIDE(request, **_in_part(request)),
     )
     require_depths(prompt)
     stream_options = request.stream_options
@@ -298,6 +319,36 @@ def parse(body: bytes) -> ParsedRequest:
         legacy_functions=bool(request.functions) and not request.tools,
     )
     return ParsedRequest(prompt, request.stream is True, options)
+
+
+_AS_SENT: Final = ("metadata", "user", "safety_identifier", "prompt_cache_key")
+"""Fields that have a meaning here, and that services of the API are sent as they are."""
+
+_READ: Final = MappingProxyType(
+    {
+        "thinking": frozenset({"type", "budget_tokens", "display"}),
+        "reasoning": frozenset({"effort", "max_tokens", "exclude", "enabled"}),
+        "chat_template_kwargs": frozenset({"enable_thinking", "thinking"}),
+    }
+)
+"""Objects to those of their members that `_read_thinking` reads."""
+
+
+def _in_part(request: ChatRequestBody) -> Mapping[str, Any]:
+    """Members that were read in part, or mean something else here, as a service of the API needs them."""
+    more = {name: getattr(request, name) for name in _AS_SENT}
+    if isinstance(choice := request.tool_choice, Mapping) and choice.get("type") == "function":
+        more["tool_choice"] = _rest(choice, ("type", "function", "name"))
+        if function := _rest(object_of(choice.get("function")), ("name",)):
+            more["tool_choice"] = {**(more["tool_choice"] or {}), "function": function}
+    for name, read in _READ.items():
+        more[name] = _rest(object_of(getattr(request, name)), read)
+    return more
+
+
+def _rest(value: Mapping[str, Any], read: Container[str]) -> dict[str, Any] | None:
+    """The members of an object that are not *read*; ``None`` for none."""
+    return {name: it for name, it in value.items() if name not in read} or None
 
 
 def _refuse(request: ChatRequestBody) -> None:

@@ -1,6 +1,7 @@
 """The body of a Chat Completions request: its fields, messages and their parts, as far as they are read.
 
-What is not declared here is ignored, so a field that the API gains tomorrow is not an error.  ``Any`` stands where
+What is not declared here is kept for services of the same API, so a field that the API gains tomorrow is not an error.
+``Any`` stands where
 extensions of other vendors are read as far as they make sense and are never refused.
 
 Source: https://platform.openai.com/docs/api-reference/chat/create
@@ -15,18 +16,27 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.openai_common import AudioPart, ImageUrl, RefusalPart, StreamOptions, TextPart
-from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
+from kiro_asgi.dialects.unread import Beside
+
+API: Final = "openai_chat"
+"""Name of the dialect."""
+
+LOST: Final = frozenset({"id", "index"})
+"""Members that clients keep of answers, and no service takes."""
+
+BESIDE: Final = Beside(API, LOST)
 
 
 @frozen
-class ImagePart:
+class ImagePart(Shape):
     """``image_url``; some clients send the address bare."""
 
     image_url: ImageUrl | str
 
 
 @frozen
-class FileContent:
+class FileContent(Shape):
     """A file, by value or by the id of an upload."""
 
     file_data: str | None = None
@@ -34,14 +44,14 @@ class FileContent:
 
 
 @frozen
-class FilePart:
+class FilePart(Whole):
     """``file``."""
 
     file: FileContent
 
 
 @frozen
-class ThinkingContent:
+class ThinkingContent(Shape):
     """``thinking``: an extension of gateways that carry Anthropic's blocks through this API."""
 
     thinking: str
@@ -71,7 +81,7 @@ PARTS: Final = Tagged(
 
 
 @frozen
-class Invocation:
+class Invocation(Shape):
     """A function name with its arguments: JSON text, or from some clients the object itself."""
 
     name: str
@@ -79,7 +89,7 @@ class Invocation:
 
 
 @frozen
-class CustomInvocation:
+class CustomInvocation(Shape):
     """A custom tool's name with its input, which is plain text."""
 
     name: str
@@ -87,7 +97,7 @@ class CustomInvocation:
 
 
 @frozen
-class ChatCall:
+class ChatCall(Shape):
     """An entry of ``tool_calls``."""
 
     id: str
@@ -97,21 +107,21 @@ class ChatCall:
 
 
 @frozen
-class SystemMessage:
+class SystemMessage(Shape):
     """``system`` and ``developer``."""
 
     content: str | tuple[ContentPart, ...]
 
 
 @frozen
-class UserMessage:
+class UserMessage(Shape):
     """``user``."""
 
     content: str | tuple[ContentPart, ...]
 
 
 @frozen
-class AssistantMessage:
+class AssistantMessage(Shape):
     """``assistant``."""
 
     content: str | tuple[ContentPart, ...] | None = None
@@ -125,7 +135,7 @@ class AssistantMessage:
 
 
 @frozen
-class ToolMessage:
+class ToolMessage(Shape):
     """``tool``."""
 
     tool_call_id: str
@@ -133,7 +143,7 @@ class ToolMessage:
 
 
 @frozen
-class FunctionMessage:
+class FunctionMessage(Shape):
     """``function``, the deprecated form of ``tool``."""
 
     name: str
@@ -162,7 +172,7 @@ MESSAGES: Final = Tagged(
 
 
 @frozen
-class ChatFunction:
+class ChatFunction(Shape):
     """A function the client can run."""
 
     name: str
@@ -171,7 +181,7 @@ class ChatFunction:
 
 
 @frozen
-class ChatFunctionTool:
+class ChatFunctionTool(Shape):
     """A function tool, nested as this API has it, or flat as the Responses API has it."""
 
     function: ChatFunction | None = None
@@ -181,21 +191,21 @@ class ChatFunctionTool:
 
 
 @frozen
-class ChatSearchFilters:
+class ChatSearchFilters(Shape):
     """Where pages may come from."""
 
     allowed_domains: tuple[str, ...] | None = None
 
 
 @frozen
-class ChatSearchTool:
+class ChatSearchTool(Shape):
     """The web search, as the Responses API lists it among the tools."""
 
     filters: ChatSearchFilters | None = None
 
 
 @frozen
-class ChatCustomTool:
+class ChatCustomTool(Shape):
     """A tool whose input is not JSON."""
 
 
@@ -221,24 +231,24 @@ TOOLS: Final = Tagged(
 
 
 @frozen
-class ChatTextFormat:
+class ChatTextFormat(Shape):
     """``text``."""
 
 
 @frozen
-class ChatJsonObjectFormat:
+class ChatJsonObjectFormat(Shape):
     """``json_object``."""
 
 
 @frozen
-class JsonSchema:
+class JsonSchema(Shape):
     """The members of ``json_schema``."""
 
     schema: Mapping[str, Any] | None = None
 
 
 @frozen
-class ChatJsonSchemaFormat:
+class ChatJsonSchemaFormat(Shape):
     """``json_schema``."""
 
     json_schema: JsonSchema
@@ -255,7 +265,7 @@ FORMATS: Final = Tagged(
 
 
 @frozen
-class ChatRequestBody:
+class ChatRequestBody(Shape):
     """The whole request."""
 
     model: str

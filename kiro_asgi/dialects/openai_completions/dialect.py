@@ -63,7 +63,10 @@ class CompletionsBody:
 
 
 _READING: Final = Reading(
-    body=CompletionsBody, unions=(), members=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"})
+    api="openai_completions",
+    body=CompletionsBody,
+    unions=(),
+    members=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"}),
 )
 
 

@@ -21,8 +21,10 @@ from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponseP
 from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (
+    API,
     FORMATS,
     ITEMS,
+    LOST,
     MEMBERS,
     PARTS,
     TOOLS,
@@ -35,10 +37,12 @@ from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_to
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Opaque, Prompt
 from kiro_asgi.wire.json import objects_of
 
 _READING: Final = Reading(
+    api=API,
+    lost=LOST,
     body=ResponsesBody,
     unions=((PARTS, ""), (ITEMS, "items.unknown"), (TOOLS, ""), (MEMBERS, "tools.left_out"), (FORMATS, "")),
     members=MappingProxyType(
@@ -61,12 +65,12 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) ->
     yield from unread_tools(value.get("tools"), prompt.tools)
     for index, name in enumerate(value.get("include") or ()):
         if name != SEALED:
-            yield "values.unknown", f"include[{index}]"
-    read = {turn.place for turn in prompt.turns}
+            yield "values.unknown", f"include[{index}]", API
+    read = {turn.place for turn in prompt.turns if type(turn.parts[0]) is not Opaque or turn.parts[0].instead}
     items = value.get("input")
     for index, item in enumerate(items if isinstance(items, list) else ()):
         if _seals(item) and f"input[{index + earlier}]" not in read:
-            yield "thinking.sealed_dropped", f"input[{index}]"
+            yield "thinking.sealed_dropped", f"input[{index}]", API
 
 
 def _seals(item: Any) -> bool:

@@ -26,13 +26,13 @@ from kiro_asgi.dialects.openai_common import (
     ImageUrl,
     RefusalPart,
     TextPart,
-    read_refusal,
-    read_text,
     refuse_audio,
     refuse_unknown,
 )
 from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
+    API,
+    BESIDE,
     CallOutput,
     ClientCall,
     CompactionItem,
@@ -60,6 +60,7 @@ from kiro_asgi.model.prompt import (
     TEXT_INPUT,
     Document,
     Image,
+    Opaque,
     Part,
     Role,
     Text,
@@ -68,9 +69,10 @@ from kiro_asgi.model.prompt import (
     ToolResult,
     Turn,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.wire.json import object_of, objects_of, text_of
 
-ContentPart = Text | Image | Document
+ContentPart = Text | Image | Document | Opaque
 
 
 def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
@@ -84,7 +86,7 @@ def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
     return tuple(_PART_READERS[type(part)](part, f"{place}[{index}]") for index, part in enumerate(content))
 
 
-def read_texts(content: Content, place: str) -> Iterator[str]:
+def read_texts(content: Content, place: str) -> Iterator[Text]:
     """The texts of content that may hold nothing else; empty ones are left out.
 
     Raises:
@@ -94,39 +96,62 @@ def read_texts(content: Content, place: str) -> Iterator[str]:
         if not isinstance(part, Text):
             raise invalid(f"{place}[{index}].type", "a message of this role can hold only text")
         if part.text:
-            yield part.text
+            yield part
+
+
+def _text(part: TextPart, _: str) -> ContentPart:
+    return Text(part.text, unread=BESIDE(part))
+
+
+def _refusal(part: RefusalPart, _: str) -> ContentPart:
+    """A refusal, which a model gets like any text of its own."""
+    return Text(part.refusal, is_refusal=True, unread=BESIDE(part))
 
 
 def _image_part(part: InputImage, place: str) -> ContentPart:
     match part.image_url:
         case str(url):
-            return read_image(url, f"{place}.image_url")
+            image = read_image(url, f"{place}.image_url")
         case ImageUrl(url):
-            return read_image(url, f"{place}.image_url.url")
-    if part.file_id is not None:
-        raise unsupported(f"{place}.file_id", "there is no file store here; send image_url, an address or a data: URL")
-    raise missing(f"{place}.image_url", "required field missing")
+            image = read_image(url, f"{place}.image_url.url")
+        case None if part.file_id is not None:
+            advice = "there is no file store here; send image_url, an address or a data: URL"
+            return Opaque(API, part.given, place, refusal=unsupported(f"{place}.file_id", advice))
+        case None:
+            raise missing(f"{place}.image_url", "required field missing")
+    return evolve(image, unread=BESIDE(part)) if part.unread else image
 
 
 def _file_part(part: InputFile, place: str) -> ContentPart:
     title = part.filename or ""
     if part.file_data is not None:
-        return read_file(part.file_data, title, f"{place}.file_data")
-    if part.file_url is not None:
-        return read_file(part.file_url, title, f"{place}.file_url")
-    if part.file_id is not None:
-        raise unsupported(f"{place}.file_id", "there is no file store here; send file_data, a data: URL")
-    raise missing(f"{place}.file_data", "required field missing")
+        file = read_file(part.file_data, title, f"{place}.file_data")
+    elif part.file_url is not None:
+        file = read_file(part.file_url, title, f"{place}.file_url")
+    elif part.file_id is not None:
+        refusal = unsupported(f"{place}.file_id", "there is no file store here; send file_data, a data: URL")
+        return Opaque(API, part.given, place, refusal=refusal)
+    else:
+        raise missing(f"{place}.file_data", "required field missing")
+    return evolve(file, unread=BESIDE(part)) if part.unread else file
+
+
+def _audio_part(part: AudioPart, place: str) -> ContentPart:
+    return Opaque(API, part.given, place, refusal=refuse_audio(part, place))
+
+
+def _unknown_part(part: Raw, place: str) -> ContentPart:
+    return Opaque(API, part.value, place, refusal=refuse_unknown(part, place))
 
 
 _PART_READERS: Final = MappingProxyType[type, Callable[[Any, str], ContentPart]](
     {
-        TextPart: read_text,
-        RefusalPart: read_refusal,
+        TextPart: _text,
+        RefusalPart: _refusal,
         InputImage: _image_part,
         InputFile: _file_part,
-        AudioPart: refuse_audio,
-        Raw: refuse_unknown,
+        AudioPart: _audio_part,
+        Raw: _unknown_part,
     }
 )
 
@@ -239,8 +264,9 @@ class ItemReader:
     toolbox: ToolCollector
     open_thinking: OpenThinking
     open_summary: OpenSummary = lambda _: None
-    system: list[str] = field(init=False, factory=list)
-    """The texts before the conversation begins."""
+    system: list[Text] = field(init=False, factory=list)
+    """The texts before the conversation begins; what was not read of each is that of its message, and as ``content``
+    that of its part."""
 
     system_place: str = field(init=False, default="")
     """Where the first of them stands."""
@@ -265,7 +291,7 @@ class ItemReader:
         if given and isinstance(given[-1], CompactionItem):
             self._add_turn(Role.USER, f"input[{len(given) - 1}]", Text(GO_ON))
         if not self.turns and self.system:
-            self._add_turn(Role.USER, self.system_place, *map(Text, self.system))
+            self._add_turn(Role.USER, self.system_place, *(evolve(text, unread=None) for text in self.system))
             self.system = []
 
     def _message(self, item: MessageItem, place: str) -> None:
@@ -277,31 +303,35 @@ class ItemReader:
         read = _ROLES.get(item.role or "")
         if read is None:
             raise invalid(f"{place}.role", f"expected one of {', '.join(_ROLES)}, got {str(item.role)[:60]!r}")
-        read(self, item.content, place, item.phase)
+        read(self, item, item.content, place)
 
-    def _user(self, content: Any, place: str, _: Any) -> None:
-        self._add_turn(Role.USER, place, *read_content(content, f"{place}.content"))
+    def _user(self, item: MessageItem, content: Any, place: str) -> None:
+        self._add_turn(Role.USER, place, *read_content(content, f"{place}.content"), unread=BESIDE(item))
 
-    def _assistant(self, content: Any, place: str, phase: Any) -> None:
+    def _assistant(self, item: MessageItem, content: Any, place: str) -> None:
         parts = (part for part in read_content(content, f"{place}.content") if part != Text(""))
-        known = phase if phase in PHASES else ""
-        self._add_turn(
-            Role.ASSISTANT, place, *(evolve(it, phase=known) if isinstance(it, Text) else it for it in parts)
-        )
+        known = item.phase if item.phase in PHASES else ""
+        phased = (evolve(it, phase=known) if isinstance(it, Text) else it for it in parts)
+        self._add_turn(Role.ASSISTANT, place, *phased, unread=BESIDE(item))
 
-    def _developer(self, content: Any, place: str, _: Any) -> None:
-        texts = read_texts(content, f"{place}.content")
+    def _developer(self, item: MessageItem, content: Any, place: str) -> None:
+        texts = [*read_texts(content, f"{place}.content")]
         if self.turns:
-            self._add_turn(Role.USER, place, *map(Text, texts))
+            self._add_turn(Role.USER, place, *texts, unread=BESIDE(item))
         else:
-            self.system += texts
+            parts = ((text, text.unread and text.unread.members) for text in texts)
+            self.system += (evolve(text, unread=BESIDE(item, content=more)) for text, more in parts)
             self.system_place = self.system_place or place
 
     def _reasoning(self, item: ReasoningItem, place: str) -> None:
+        """Thinking; what another server sealed only a service of the API can read."""
         opened = self.open_thinking(item.encrypted_content) if item.encrypted_content else None
         text = "\n\n".join(piece.text for piece in item.content or item.summary or ())
         part = opened or (ThinkingPart(text) if text else None)
-        self._add_turn(Role.ASSISTANT, place, *filter(None, [part]))
+        if opened is None and item.encrypted_content:
+            self._add_opaque(item.given, place, (part,) if part else (), role=Role.ASSISTANT)
+        else:
+            self._add_turn(Role.ASSISTANT, place, *filter(None, [part]))
 
     def _function_call(self, item: FunctionCallItem, place: str) -> None:
         self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
@@ -311,7 +341,7 @@ class ItemReader:
 
     def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
         name = flat_name(item.namespace, item.name) if item.namespace else item.name
-        self._add_turn(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments))
+        self._add_turn(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments, unread=BESIDE(item)))
 
     def _client_call(self, item: ClientCall, place: str) -> None:
         name = item.type.removesuffix("_call")
@@ -325,7 +355,8 @@ class ItemReader:
         if item.call_id is None:
             self._add_turn(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *content)
         else:
-            self._add_turn(Role.USER, place, ToolResult(self._answered(item.call_id, place), content))
+            result = ToolResult(self._answered(item.call_id, place), content, unread=BESIDE(item))
+            self._add_turn(Role.USER, place, result)
 
     def _local_shell_output(self, item: LocalShellOutput, place: str) -> None:
         call_id = self._answered(item.call_id or item.id or "", place)
@@ -356,7 +387,9 @@ class ItemReader:
         summary = self.open_summary(item.encrypted_content)
         if summary is None:
             message = "this compaction is of another service or client, or was changed: send the conversation instead"
-            raise RequestError(message, code="invalid_encrypted_content", param=f"{place}.encrypted_content")
+            refusal = RequestError(message, code="invalid_encrypted_content", param=f"{place}.encrypted_content")
+            self._add_opaque(item.given, place, refusal=refusal)
+            return
         self._add_turn(Role.ASSISTANT, place, summarising(summary))
 
     def _trigger(self, item: CompactionTrigger, place: str) -> None:
@@ -370,20 +403,37 @@ class ItemReader:
         parts = _summarised(item.value, place)
         called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}.union(self._calls)
         known = (part for part in parts if not isinstance(part, ToolResult) or part.call_id in called)
-        self._add_turn(Role.ASSISTANT, place, *known)
+        self._add_opaque(item.value, place, tuple(known), role=Role.ASSISTANT if parts else None)
+
+    def _add_opaque(
+        self,
+        value: Object,
+        place: str,
+        instead: tuple[Part, ...] = (),
+        *,
+        refusal: RequestError | None = None,
+        role: Role | None = None,
+    ) -> None:
+        """An item that only services of the API understand, of *role*, or of the side that spoke last."""
+        self._know(instead)
+        side = role or (self.turns[-1].role if self.turns else Role.USER)
+        self._add_turn(side, place, Opaque(API, value, place, instead, refusal))
 
     def _answered(self, call_id: str, place: str) -> str:
         if call_id not in self._calls:
             raise invalid(f"{place}.call_id", "no earlier item is a call with this id")
         return self._calls[call_id]
 
-    def _add_turn(self, role: Role, place: str, *parts: Part) -> None:
+    def _add_turn(self, role: Role, place: str, *parts: Part, unread: Unread | None = None) -> None:
         """A turn, unless it would be empty."""
+        self._know(parts)
+        if parts:
+            self.turns.append(Turn(role, parts, place, unread=unread))
+
+    def _know(self, parts: Iterable[Part]) -> None:
         for part in parts:
             if isinstance(part, ToolCallPart):
                 self._calls[part.call_id] = part.call_id
-        if parts:
-            self.turns.append(Turn(role, parts, place))
 
 
 _ROLES: Final = MappingProxyType(

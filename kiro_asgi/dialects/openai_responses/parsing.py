@@ -19,6 +19,7 @@ from kiro_asgi.dialects.openai_responses.compaction import compacting, is_trigge
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking
 from kiro_asgi.dialects.openai_responses.shapes import (
+    BESIDE,
     CONVERTER,
     ResponsesBody,
     ResponsesJsonObjectFormat,
@@ -28,7 +29,7 @@ from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Prompt, Sampling, Thinking, ThinkingMode, require_depths
+from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, require_depths
 
 SEALED: Final = "reasoning.encrypted_content"
 """The one entry of ``include`` that has an effect."""
@@ -267,10 +268,15 @@ def parse_value(
     if not conversation.turns:
         raise missing("input", "is empty; send at least one message")
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
+    instructions = (Text(request.instructions),) if request.instructions else ()
+    texts = (*instructions, *conversation.system)
+    system = tuple(it.text for it in texts)
+    unread_system = {at: it.unread for at, it in enumerate(texts) if it.unread is not None}
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
-        system=(*filter(None, [request.instructions]), *conversation.system),
+        system=system,
+        system_unread=unread_system,
         system_place="instructions" if request.instructions else conversation.system_place,
         tools=tools,
         tool_choice=tool_choice,
@@ -282,6 +288,7 @@ def parse_value(
         verbosity=read_verbosity(request.text.verbosity if request.text else None, "text.verbosity"),
         max_tool_calls=request.max_tool_calls,
         schema=_schema(request),
+        unread=BESIDE(request, **_in_part(request)),
     )
     require_depths(prompt)
     options = _read_options(request, value, toolbox)
@@ -289,6 +296,32 @@ def parse_value(
         prompt = compacting(prompt, f"input[{len(options.input_items) - 1}]")
         options = evolve(options, compacts=True)
     return ParsedRequest(prompt, request.stream is True, options)
+
+
+_AS_SENT: Final = (
+    "include",
+    "max_tool_calls",
+    "metadata",
+    "prompt_cache_key",
+    "safety_identifier",
+    "top_logprobs",
+    "truncation",
+    "user",
+)
+"""Fields that have a meaning here, or none, and that services of the API are sent as they are."""
+
+
+def _in_part(request: ResponsesBody) -> Mapping[str, Any]:
+    """Members that were read in part, or mean something else here, as a service of the API needs them."""
+    more = {name: getattr(request, name) for name in _AS_SENT}
+    choice = request.tool_choice
+    if isinstance(choice, Mapping) and choice.get("type") in ("function", "custom"):
+        more["tool_choice"] = {name: it for name, it in choice.items() if name not in _CHOICE} or None
+    return more
+
+
+_CHOICE: Final = frozenset({"type", "name", "function", "namespace"})
+"""Members of a choice that are read."""
 
 
 def _refuse(request: ResponsesBody) -> None:

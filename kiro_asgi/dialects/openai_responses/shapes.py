@@ -1,7 +1,8 @@
 """The body of a Responses request: its fields, tools, input items and their content, as far as they are read.
 
-What is not declared here is ignored, so a field that the API gains tomorrow is not an error.  Items of kinds that are
-not declared become text, see `kiro_asgi.dialects.openai_responses.items`; tools of such kinds run at the vendor's, see
+What is not declared here is kept for services of the same API, so a field that the API gains tomorrow is not an error.
+Items of kinds that are not declared become text for others, see `kiro_asgi.dialects.openai_responses.items`; tools of
+such kinds run at the vendor's, see
 `kiro_asgi.dialects.tools`.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create
@@ -17,13 +18,23 @@ from attrs import frozen
 
 from kiro_asgi.dialects.openai_common import AudioPart, ImageUrl, RefusalPart, TextPart
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
-from kiro_asgi.dialects.structure import Raw, Tagged, make_converter
+from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
+from kiro_asgi.dialects.unread import Beside
+
+API: Final = "openai_responses"
+"""Name of the dialect."""
+
+LOST: Final = frozenset({"id", "created_by", "internal_chat_message_metadata_passthrough", "stream_options"})
+"""Members that no service is sent back: what an earlier answer was called, which no service has stored, and how a
+stream is padded."""
+
+BESIDE: Final = Beside(API, LOST)
 
 # Tools, as clients list them.
 
 
 @frozen
-class NestedFunction:
+class NestedFunction(Shape):
     """A function, in the form of the Chat Completions API."""
 
     name: str
@@ -32,7 +43,7 @@ class NestedFunction:
 
 
 @frozen
-class ResponsesFunctionTool:
+class ResponsesFunctionTool(Shape):
     """``function``: flat as this API has it, or nested as the Chat Completions API has it."""
 
     name: str | None = None
@@ -42,21 +53,13 @@ class ResponsesFunctionTool:
 
 
 @frozen
-class CustomFormat:
-    """The form of a custom tool's input: any text, or what a grammar allows."""
-
-    type: str
-    syntax: str | None = None
-    definition: str | None = None
-
-
-@frozen
-class ResponsesCustomTool:
+class ResponsesCustomTool(Shape):
     """``custom``: a tool whose input is text instead of JSON."""
 
     name: str
     description: str | None = None
-    format: CustomFormat | None = None
+    format: Mapping[str, Any] | None = None
+    """The form of its input: any text, or what a grammar allows."""
 
 
 Member = ResponsesFunctionTool | ResponsesCustomTool | Raw
@@ -67,7 +70,7 @@ MEMBERS: Final = Tagged(Member, MappingProxyType(_MEMBERS), default="function")
 
 
 @frozen
-class Namespace:
+class Namespace(Shape):
     """``namespace``: several tools under one name."""
 
     name: str
@@ -76,21 +79,21 @@ class Namespace:
 
 
 @frozen
-class ResponsesSearchFilters:
+class ResponsesSearchFilters(Shape):
     """Where pages may come from."""
 
     allowed_domains: tuple[str, ...] | None = None
 
 
 @frozen
-class ResponsesSearchTool:
+class ResponsesSearchTool(Whole):
     """``web_search``, and its former names."""
 
     filters: ResponsesSearchFilters | None = None
 
 
 @frozen
-class ToolSearch:
+class ToolSearch(Whole):
     """``tool_search``, for tools that are listed but are to be looked for."""
 
     execution: str | None = None
@@ -99,14 +102,14 @@ class ToolSearch:
 
 
 @frozen
-class ShellTool:
+class ShellTool(Whole):
     """``shell``, on the client's machine or in a container of the vendor's."""
 
     environment: Mapping[str, Any] | None = None
 
 
 @frozen
-class KindTool:
+class KindTool(Whole):
     """``local_shell`` and ``apply_patch``, which have no options."""
 
     type: str
@@ -147,7 +150,7 @@ TOOLS: Final = Tagged(
 
 
 @frozen
-class InputImage:
+class InputImage(Whole):
     """``input_image``; ``detail`` is ignored."""
 
     image_url: str | ImageUrl | None = None
@@ -155,7 +158,7 @@ class InputImage:
 
 
 @frozen
-class InputFile:
+class InputFile(Whole):
     """``input_file``: by value, by address, or by the id of an upload."""
 
     file_data: str | None = None
@@ -188,7 +191,7 @@ PARTS: Final = Tagged(
 
 
 @frozen
-class MessageItem:
+class MessageItem(Shape):
     """``message``, and every item without a ``type``; one that has only an id is a reference."""
 
     role: str | None = None
@@ -199,7 +202,7 @@ class MessageItem:
 
 
 @frozen
-class FunctionCallItem:
+class FunctionCallItem(Shape):
     """``function_call``."""
 
     call_id: str
@@ -209,7 +212,7 @@ class FunctionCallItem:
 
 
 @frozen
-class CustomCall:
+class CustomCall(Shape):
     """``custom_tool_call``."""
 
     call_id: str
@@ -219,7 +222,7 @@ class CustomCall:
 
 
 @frozen
-class CallOutput:
+class CallOutput(Shape):
     """``function_call_output`` and ``custom_tool_call_output``; without a call id, output that no call asked for."""
 
     output: Content
@@ -228,7 +231,7 @@ class CallOutput:
 
 
 @frozen
-class ClientCall:
+class ClientCall(Shape):
     """``local_shell_call``, ``shell_call``, ``apply_patch_call`` and ``tool_search_call``."""
 
     type: str
@@ -240,7 +243,7 @@ class ClientCall:
 
 
 @frozen
-class LocalShellOutput:
+class LocalShellOutput(Shape):
     """``local_shell_call_output``, whose id is that of the call."""
 
     output: str
@@ -249,7 +252,7 @@ class LocalShellOutput:
 
 
 @frozen
-class ShellResult:
+class ShellResult(Shape):
     """The output and the outcome of one command."""
 
     stdout: str = ""
@@ -258,7 +261,7 @@ class ShellResult:
 
 
 @frozen
-class ShellOutput:
+class ShellOutput(Shape):
     """``shell_call_output``."""
 
     call_id: str
@@ -266,7 +269,7 @@ class ShellOutput:
 
 
 @frozen
-class PatchOutput:
+class PatchOutput(Shape):
     """``apply_patch_call_output``."""
 
     call_id: str
@@ -275,7 +278,7 @@ class PatchOutput:
 
 
 @frozen
-class ToolsItem:
+class ToolsItem(Shape):
     """``additional_tools`` and ``tool_search_output``: more tools from here on."""
 
     tools: tuple[ToolBody, ...]
@@ -283,14 +286,14 @@ class ToolsItem:
 
 
 @frozen
-class ReasoningText:
+class ReasoningText(Shape):
     """A piece of thinking, or of its summary."""
 
     text: str
 
 
 @frozen
-class ReasoningItem:
+class ReasoningItem(Whole):
     """``reasoning``."""
 
     summary: tuple[ReasoningText, ...] | None = None
@@ -299,19 +302,19 @@ class ReasoningItem:
 
 
 @frozen
-class CompactionItem:
+class CompactionItem(Whole):
     """``compaction``, and its other names: a summary of all before it, sealed."""
 
     encrypted_content: str | None = None
 
 
 @frozen
-class CompactionTrigger:
+class CompactionTrigger(Shape):
     """``compaction_trigger``."""
 
 
 @frozen
-class Reference:
+class Reference(Shape):
     """``item_reference``."""
 
     id: str
@@ -366,17 +369,17 @@ ITEMS: Final = Tagged(
 
 
 @frozen
-class ResponsesTextFormat:
+class ResponsesTextFormat(Shape):
     """``text``."""
 
 
 @frozen
-class ResponsesJsonObjectFormat:
+class ResponsesJsonObjectFormat(Shape):
     """``json_object``."""
 
 
 @frozen
-class ResponsesJsonSchemaFormat:
+class ResponsesJsonSchemaFormat(Shape):
     """``json_schema``."""
 
     schema: Mapping[str, Any]
@@ -397,7 +400,7 @@ FORMATS: Final = Tagged(
 
 
 @frozen
-class TextConfig:
+class TextConfig(Shape):
     """The form of the answer's text."""
 
     format: Format | None = None
@@ -405,7 +408,7 @@ class TextConfig:
 
 
 @frozen
-class ReasoningConfig:
+class ReasoningConfig(Shape):
     """How much to think, and whether to show it."""
 
     effort: str | None = None
@@ -421,7 +424,7 @@ class ReasoningConfig:
 
 
 @frozen
-class ContextManagement:
+class ContextManagement(Shape):
     """Handling of a long input; kinds other than ``compaction`` are ignored."""
 
     type: str = ""
@@ -430,7 +433,7 @@ class ContextManagement:
 
 
 @frozen
-class ResponsesBody:
+class ResponsesBody(Shape):
     """The whole request."""
 
     model: str

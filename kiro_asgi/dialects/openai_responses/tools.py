@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import asdict, define, evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.openai_responses.shapes import (
+    API,
+    BESIDE,
     TOOLS,
     ClientCall,
     KindTool,
@@ -37,8 +39,8 @@ from kiro_asgi.dialects.openai_responses.shapes import (
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.events import Citation, ServerCall, ToolOutput
-from kiro_asgi.model.prompt import TEXT_INPUT, TextForm, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.model.prompt import TEXT_INPUT, Opaque, TextForm, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.wire.json import JsonError, loads, text_of
 
 Object = Mapping[str, Any]
 
@@ -310,14 +312,16 @@ class ToolCollector:
             if body.name is None:
                 raise missing(f"{place}.name", "required field missing")
             function = NestedFunction(body.name, body.description, body.parameters)
-        tool = Tool(function.name, function.description or "", function.parameters or {}, place=place)
+        flat = {name: value for name, value in body.unread.items() if name != "function"}
+        unread = BESIDE(function, **flat)
+        tool = Tool(function.name, function.description or "", function.parameters or {}, place=place, unread=unread)
         return self._put(tool, place)
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:
         schema = _custom_schema("The whole input, as plain text.")
-        rule = None if body.format is None else {name: it for name, it in asdict(body.format).items() if it is not None}
-        form = TextForm(body.description or "", rule)
-        name = self._put(Tool(body.name, _description(body), schema, text_form=form, place=place), place)
+        form = TextForm(body.description or "", body.format)
+        unread = BESIDE(body)
+        name = self._put(Tool(body.name, _description(body), schema, text_form=form, place=place, unread=unread), place)
         self.custom |= {name} if name else set()
         return name
 
@@ -335,7 +339,7 @@ class ToolCollector:
     def _search(self, body: ResponsesSearchTool, place: str) -> None:
         domains = body.filters and body.filters.allowed_domains
         options = {"allowed_domains": domains} if domains else {}
-        self._put(evolve(SEARCH_TOOL, options=options, place=place), place)
+        self._put(evolve(SEARCH_TOOL, options=options, place=place, opaque=Opaque(API, body.given, place)), place)
 
     def _client(self, kind: str, place: str, **changes: Any) -> None:
         known = CLIENT_TOOLS[kind]
@@ -343,23 +347,28 @@ class ToolCollector:
             self.items[kind] = known.item
 
     def _kind(self, body: KindTool, place: str) -> None:
-        self._client(body.type, place)
+        self._client(body.type, place, opaque=Opaque(API, body.given, place))
 
     def _shell(self, body: ShellTool, place: str) -> None:
+        opaque = Opaque(API, body.given, place)
         if (body.environment or {}).get("type", "local") == "local":
-            self._client("shell", place)
+            self._client("shell", place, opaque=opaque)
         else:
-            self._put(hosted_tool("shell", place), place)
+            self._put(evolve(hosted_tool("shell", place), opaque=opaque), place)
 
     def _tool_search(self, body: ToolSearch, place: str) -> None:
-        """The vendor's own search is not needed: every tool is shown at once."""
+        """The vendor's own search is needed by nobody else: every tool is shown at once."""
+        opaque = Opaque(API, body.given, place)
         if body.execution == "client":
             given = {"description": body.description, "schema": body.parameters}
-            self._client("tool_search", place, **{name: value for name, value in given.items() if value})
+            self._client("tool_search", place, opaque=opaque, **{name: it for name, it in given.items() if it})
+        else:
+            self._put(evolve(hosted_tool("tool_search", place), opaque=opaque), place)
 
     def _hosted(self, body: Raw, place: str) -> None:
         """Run by the vendor, or not known."""
-        self._put(hosted_tool(str(body.value.get("type")), place), place)
+        hosted = hosted_tool(str(body.value.get("type")), place)
+        self._put(evolve(hosted, opaque=Opaque(API, body.value, place)), place)
 
 
 _READERS: Final = MappingProxyType[type, Any](
@@ -379,9 +388,9 @@ _READERS: Final = MappingProxyType[type, Any](
 def _description(body: ResponsesCustomTool) -> str:
     """The client's description of a custom tool, and the form that its input must have."""
     form = body.format
-    if form is None or not form.definition:
+    if not (definition := text_of(form or {}, "definition")):
         return body.description or ""
-    rule = f"The input must match this grammar ({form.syntax or 'lark'}):\n{form.definition}"
+    rule = f"The input must match this grammar ({text_of(form or {}, 'syntax') or 'lark'}):\n{definition}"
     return _paragraphs(body.description, rule)
 
 

@@ -18,6 +18,7 @@ from kiro_asgi.model.prompt import (
     REMEMBERED,
     Document,
     Image,
+    Opaque,
     Part,
     Role,
     Text,
@@ -32,6 +33,7 @@ from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, eve
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, Blocks, BlockWriter
 from kiro_asgi.rendering.turns import is_blank
+from kiro_asgi.rendering.unread import WriteBack
 
 MARK: Final = "cache_control"
 MOST: Final = 4
@@ -42,7 +44,8 @@ def marked(block: dict[str, Any], mark: str) -> dict[str, Any]:
     """*block* with the *mark* that its part has in the prompt."""
     if not mark:
         return block
-    return {**block, MARK: {"type": "ephemeral", **({} if mark == REMEMBERED else {"ttl": mark})}}
+    own = {"type": "ephemeral", **({} if mark == REMEMBERED else {"ttl": mark})}
+    return {**block, MARK: {**block.get(MARK, {}), **own}}
 
 
 def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: Notes) -> None:
@@ -111,13 +114,28 @@ class MessageBlocks(BlockWriter):
     """Of tools."""
 
     _attachments: Attachments
+    _write: WriteBack
     marked: list[Block] = field(init=False, factory=list)
     """Those that were written with a mark for the cache, in the order in which the service reads them."""
 
     def mark(self, mark: str, into: Blocks) -> None:
         """Write the mark into the block."""
-        into.written[-1] |= marked({}, mark)
+        into.written[-1] |= marked(into.written[-1], mark)
         self.marked.append(into.written[-1])
+
+    def unread(self, part: Part, into: Blocks) -> None:
+        """Write its members into the block."""
+        self._write.into(into.written[-1], part.unread, place=into.place)
+
+    def opaque(self, part: Opaque, into: Blocks) -> None:
+        """The block as it came."""
+        block = self._write.opaque(part)
+        if block is None:
+            super().opaque(part, into)
+            return
+        into.written.append(block)
+        if MARK in block:
+            self.marked.append(block)
 
     def text(self, part: Text, into: Blocks) -> None:
         """A text, or the block that it stands for."""

@@ -32,6 +32,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
+    Opaque,
     Prompt,
     Role,
     Sampling,
@@ -51,6 +52,7 @@ from kiro_asgi.rendering.schemas import object_schema, schema_instructions
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.anthropic.blocks import as_server_calls
 from kiro_asgi.upstreams.anthropic.content import DOCUMENTS, IMAGES, MessageBlocks, Sendable, bounded, marked
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
@@ -58,6 +60,9 @@ from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
+
+API: Final = "anthropic"
+"""Name of the client API that the service speaks."""
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
@@ -245,14 +250,21 @@ def _name(tool: Tool) -> str:
     return WEB_SEARCH if tool.hosted == WEB_SEARCH else tool.name
 
 
-def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
+def _specification(tool: Tool, prompt: Prompt, names: WireNames, write: WriteBack, *, custom: bool) -> dict[str, Any]:
     """One entry of ``tools``.  A hosted tool that the service does not run is defined like any other."""
+    notes, opaque = write.notes, tool.opaque
+    if opaque is not None and opaque.api == API:
+        as_function = custom and not tool.hosted and notes.applies("tools.as_function", tool.place)
+        if not as_function and (entry := write.opaque(opaque)) is not None:
+            return entry
     if tool.hosted == WEB_SEARCH:
         options = {**tool.options, "max_uses": prompt.max_uses(tool)}
         return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
     schema = object_schema(tool.schema, tool.place, notes)
-    return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
+    written = {"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}
+    write.into(written, tool.unread, place=tool.place)
+    return marked(written, tool.cache)
 
 
 def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
@@ -289,6 +301,9 @@ class MessagesOptions:
     custom: bool = False
     """Whether another server than Anthropic's answers: it may ignore parts of the API that it does not know."""
 
+    without: Mapping[str, str] = MappingProxyType({})
+    """As of `kiro_asgi.rendering.unread.WriteBack`."""
+
 
 @frozen
 class MessagesBody:
@@ -301,6 +316,9 @@ class MessagesBody:
     notes: Notes
     formed: bool = False
     """Whether the service holds the answer to the client's schema."""
+
+    unread: frozenset[str] = frozenset()
+    """As of `kiro_asgi.upstreams.base.Rendered`."""
 
 
 def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id: str = "") -> MessagesBody:
@@ -320,18 +338,19 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
-    tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
+    write = WriteBack(API, notes, options.without)
+    tools = [_specification(tool, prompt, names, write, custom=options.custom) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, family, is_resumed(drafts), notes)
     form = _form(prompt, family, options, notes)
     drafts = ended(drafts, family.prefilled and not thinking and form is None, notes)
     attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
-    blocks = MessageBlocks(names, attachments)
+    blocks = MessageBlocks(names, attachments, write)
     fields: dict[str, Any] = {"model": model.id, "stream": True}
     fields |= length_and_thinking(prompt, model, family, notes, thinking=thinking)
     fields |= sampling_fields(prompt.sampling, family, options.version, notes, thinking=thinking)
     optional = {
-        "system": _system(prompt, notes, with_schema=form is None or options.custom),
+        "system": _system(prompt, write, with_schema=form is None or options.custom),
         "tools": tools,
         "tool_choice": _choice(prompt, names) if tools else {},
         "metadata": {"user_id": user_id} if user_id else {},
@@ -340,10 +359,18 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         asked = {"format": {"type": "json_schema", "schema": form.schema}}
         fields["output_config"] = {**fields.get("output_config", {}), **asked}
     fields |= {name: value for name, value in optional.items() if value}
-    fields["messages"] = [_message(draft, blocks, notes) for draft in drafts]
+    fields["messages"] = [_message(draft, blocks, write) for draft in drafts]
     fields = marked(fields, prompt.cache)
+    if prompt.unread is not None and "metadata" in prompt.unread.members:
+        fields.pop("metadata", None)  # the client's own says who asks
+    write.into(fields, prompt.unread, _BEGUN)
     bounded(fields, blocks.marked, notes)
-    return MessagesBody(fields, names, notes, form is not None and form.exact and not options.custom)
+    guaranteed = form is not None and form.exact and not options.custom
+    return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written))
+
+
+_BEGUN: Final = frozenset({"thinking", "tool_choice", "output_format"})
+"""Members that mean nothing without their type."""
 
 
 def _form(prompt: Prompt, family: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
@@ -357,7 +384,7 @@ def _conversation(prompt: Prompt, options: MessagesOptions, notes: Notes) -> lis
     """The turns in strict order, the user's first."""
     ids = WireNames(CALL_ID, 128, "calls.id_changed", notes)
     turns = [*sendable(prompt.turns, Sendable(notes, options.replay_thinking))]
-    drafts = strict_turns(turns, ids, notes)
+    drafts = strict_turns(turns, ids, notes, API)
     return begun(merged((draft for draft in drafts if _lead_with_thinking(draft, notes)), notes), notes)
 
 
@@ -369,30 +396,33 @@ def _lead_with_thinking(draft: Draft, notes: Notes) -> bool:
     others = [part for part in draft.parts if type(part) is not ThinkingPart]
     if not others:
         notes.applies("thinking.alone_dropped", draft.place)
-    elif type(draft.parts[0]) is not ThinkingPart or type(draft.parts[-1]) is ThinkingPart:
+    elif type(draft.parts[0]) not in (ThinkingPart, Opaque) or type(draft.parts[-1]) is ThinkingPart:
         notes.applies("thinking.first", draft.place)
         draft.parts = [*thinking, *others]
     return bool(others)
 
 
-def _message(draft: Draft, blocks: MessageBlocks, notes: Notes) -> dict[str, Any]:
-    parts = draft.parts if draft.role is Role.ASSISTANT else lifted(draft.parts, _held, draft.place, notes)
-    return {"role": draft.role.value, "content": blocks.blocks(parts, draft.place)}
+def _message(draft: Draft, blocks: MessageBlocks, write: WriteBack) -> dict[str, Any]:
+    parts = draft.parts if draft.role is Role.ASSISTANT else lifted(draft.parts, _held, draft.place, write.notes)
+    message = {"role": draft.role.value, "content": blocks.blocks(parts, draft.place)}
+    write.into(message, draft.unread, place=draft.place)
+    return message
 
 
 def _held(result: ToolResult) -> Container[type]:
     """A result that is an error holds nothing but text."""
-    return (Text,) if result.is_error else (Text, Image, Document)
+    return (Text,) if result.is_error else (Text, Image, Document, Opaque)
 
 
-def _system(prompt: Prompt, notes: Notes, *, with_schema: bool) -> list[dict[str, Any]]:
-    texts = [
-        marked({"type": "text", "text": text}, prompt.system_marks.get(index, ""))
-        for index, text in enumerate(prompt.system)
-        if text and not text.isspace()
-    ]
+def _system(prompt: Prompt, write: WriteBack, *, with_schema: bool) -> list[dict[str, Any]]:
+    texts: list[dict[str, Any]] = []
+    for index, text in enumerate(prompt.system):
+        if text and not text.isspace():
+            block = {"type": "text", "text": text}
+            write.into(block, prompt.system_unread.get(index), place=prompt.system_place)
+            texts.append(marked(block, prompt.system_marks.get(index, "")))
     if prompt.schema is not None and with_schema:
-        notes.applies("output.schema_instruction")
+        write.notes.applies("output.schema_instruction")
         texts.append({"type": "text", "text": "\n\n".join(schema_instructions(prompt.schema))})
     return texts
 

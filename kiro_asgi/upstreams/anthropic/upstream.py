@@ -18,12 +18,14 @@ from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
 from kiro_asgi.upstreams.anthropic.request import (
+    API,
     FORM_RULES,
     LAST_SAMPLED,
     MessagesOptions,
@@ -138,7 +140,8 @@ class MessagesForwarding:
 
     _endpoint: MessagesEndpoint
     _replay_thinking: bool = True
-    dialect: str = field(init=False, default="anthropic")
+    withheld: tuple[str, ...] = ()
+    dialect: str = field(init=False, default=API)
     tagged: bool = field(init=False, default=False)
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
@@ -205,7 +208,8 @@ class AnthropicUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.adaptations == LASTING)
+        learns = bool(self.adaptations or self.refused) and set(self.adaptations) <= set(LASTING)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=learns, api=API)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -221,7 +225,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @forwarding.default
     def _make_forwarding(self) -> Forwarding:
-        return MessagesForwarding(self._endpoint, self.replay_thinking)
+        return MessagesForwarding(self._endpoint, self.replay_thinking, self.withheld)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* goes along as the user's id, where there is one.
@@ -235,6 +239,7 @@ class AnthropicUpstream(DirectUpstream):
             replay_thinking=self.replay_thinking,
             adaptations=self.adaptations,
             custom=self._endpoint.is_custom(credential),
+            without=unsent(self.withheld, self.refused),
         )
         body = document(prompt, model, options, conversation)
         request = self._endpoint.ask(credential, dumps(body.document), prompt.betas)
@@ -244,6 +249,7 @@ class AnthropicUpstream(DirectUpstream):
             notes=body.notes.found(),
             document=body.document,
             formed=body.formed,
+            unread=body.unread,
             turn=partial(PausableTurn, request, body.document) if may_pause(body.document) else None,
         )
 
@@ -270,6 +276,8 @@ class AnthropicUpstream(DirectUpstream):
             rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
             if rule:
                 return evolve(self, adaptations=(*self.adaptations, rule))
+        if (other := self.without_refused(error, rendered)) is not None:
+            return other
         if error.code != SIGNATURE or not _thought(rendered.document):
             return None
         return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, ADAPTED))

@@ -96,11 +96,18 @@ class BedrockUpstream(DirectUpstream):
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
         # It has no endpoint, so it counts as Anthropic's own: Bedrock enforces the same.  Requests are sent from here.
-        return claude.AnthropicUpstream(replay_thinking=self.replay_thinking, adaptations=self.adaptations)
+        return claude.AnthropicUpstream(
+            replay_thinking=self.replay_thinking,
+            adaptations=self.adaptations,
+            withheld=self.withheld,
+            refused=self.refused,
+        )
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(cites=True, learns=self.adaptations in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
+        learns = self.adaptations in _LASTING or (bool(self.refused) and not self.adaptations)
+        api = self.messages.traits.api if self.invokes else ""
+        return Traits(cites=True, learns=learns, unlisted=("arn:",), api=api, provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a field for *conversation*.
@@ -169,7 +176,7 @@ class BedrockUpstream(DirectUpstream):
             return evolve(self, adaptations=(*self.adaptations, _FORMS[error.code]))
         if error.code == SIGNATURE and self.replay_thinking and _thought(rendered.document):
             return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, _SIGNATURES))
-        return None
+        return self.without_refused(error, rendered)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of Converse, or for InvokeModel of the Messages API."""
@@ -258,6 +265,7 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         user_agent=shared["user_agent"],
         headers=shared["headers"],
         replay_thinking=shared["replay_thinking"],
+        withheld=shared["withheld"],
         endpoint=endpoint,
         control=control or host("bedrock", region),
         geography=settings.geography,
@@ -269,6 +277,9 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         builtin=models.set_cards(settings.models),
     )
     setup = direct_setup(configured, upstream, RULES, endpoint, sign=upstream.sign)
+    if upstream.invokes:  # models that are not Claude are asked by Converse, which is no client's API
+        converse = evolve(upstream, invokes=False)
+        setup = evolve(setup, choose=lambda model: upstream if models.is_claude(model) else converse)
     assert isinstance(setup.access, Keys)
     examine = partial(_life_of, named[0][1], machine) if signer is None else signer.chosen
     return evolve(setup, access=evolve(setup.access, named=named, examine=examine))

@@ -16,13 +16,25 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Prompt,
+    Role,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+)
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, read_mark
 from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import Draft, strict_turns
 from kiro_asgi.rendering.turns import GO_ON
+from kiro_asgi.rendering.unread import WriteBack
 
 _READABLE: Final = re.compile(
     r"https://generativelanguage\.googleapis\.com/[\w./-]+|https://(?:www\.youtube\.com/watch\?|youtu\.be/)\S+"
@@ -52,6 +64,8 @@ MINTED: Final = "gemini_call_"
 
 SKIP: Final = "skip_thought_signature_validator"
 """Stands for the signature of a call that has none, as the service did not make it."""
+
+_RESULT: Final = "functionResponse"
 
 ATTACHED: Final = "Attached to the result of {}:"
 
@@ -89,6 +103,7 @@ class ContentWriter(PartWriter[ContentDraft]):
     notes: Notes
     names: WireNames
     attachments: Attachments
+    write_back: WriteBack
     replay_thinking: bool = True
     _called: dict[str, Block] = field(init=False, factory=dict)
     """Call id to the members that call and result share: the name, and the id, where the service has given one."""
@@ -96,15 +111,17 @@ class ContentWriter(PartWriter[ContentDraft]):
     def contents(self, prompt: Prompt) -> list[Content]:
         """The contents for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
-        drafts = strict_turns(prompt.turns, ids, self.notes)
+        drafts = strict_turns(prompt.turns, ids, self.notes, self.write_back.api)
         contents: list[Content] = []
         for draft in drafts:
             role = "user" if draft.role is Role.USER else "model"
             parts = self._parts(draft)
-            if parts and contents and contents[-1]["role"] == role:
+            if parts and contents and contents[-1]["role"] == role and draft.unread is None:
                 contents[-1]["parts"] += parts
             elif parts:
-                contents.append({"role": role, "parts": parts})
+                content = {"role": role, "parts": parts}
+                self.write_back.into(content, draft.unread, place=draft.place)
+                contents.append(content)
         places = [draft.place for draft in drafts]
         return [*self._first(contents, places), *contents, *self._last(contents, places)]
 
@@ -129,6 +146,25 @@ class ContentWriter(PartWriter[ContentDraft]):
         if contents and contents[-1]["role"] == "model":
             self.notes.applies("turns.prefill", places[-1])
             yield {"role": "user", "parts": [{"text": GO_ON}]}
+
+    def unread(self, part: Part, into: ContentDraft) -> None:
+        """Write its members into the part."""
+        if part.unread is None or part.unread.api != self.write_back.api or isinstance(part, ThinkingPart):
+            return
+        if (isinstance(part, Text) and not part.text) or not into.parts:
+            return
+        own = into.parts[-1]
+        if "response" in part.unread.members.get(_RESULT, {}) and _RESULT in own:
+            own[_RESULT] = {name: value for name, value in own[_RESULT].items() if name != "response"}
+        self.write_back.into(own, part.unread, place=into.place)
+
+    def opaque(self, part: Opaque, into: ContentDraft) -> None:
+        """The part as it came."""
+        block = self.write_back.opaque(part)
+        if block is None:
+            super().opaque(part, into)
+        else:
+            into.parts.append(block)
 
     def text(self, part: Text, into: ContentDraft) -> None:
         """A text; the service refuses an empty one."""
@@ -219,7 +255,7 @@ class ContentWriter(PartWriter[ContentDraft]):
         if lifted:
             into.lifted += ({"text": ATTACHED.format(shared["name"])}, *lifted)
         response = {"error" if part.is_error else "result": "\n".join(texts)}
-        into.parts.append({"functionResponse": {**shared, "response": response}})
+        into.parts.append({_RESULT: {**shared, "response": response}})
         into.behind = len(into.parts)
 
 

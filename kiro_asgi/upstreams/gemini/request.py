@@ -14,7 +14,7 @@ https://ai.google.dev/gemini-api/docs/tool-combination
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,11 +29,15 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.options import Bound, bounded, ignored
 from kiro_asgi.rendering.schemas import schema_instructions
 from kiro_asgi.rendering.tools import distinct, require_choice
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.gemini.content import DOCUMENTS, IMAGES, ContentWriter, skip_missing_signatures
 from kiro_asgi.upstreams.gemini.models import GeminiFamily, listed_family
 from kiro_asgi.upstreams.gemini.schema import Copies, answer_schema, json_schema, parameters
 from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
+
+API: Final = "gemini"
+"""Name of the client API that the service speaks."""
 
 DYNAMIC: Final = -1
 """The budget that leaves it to the model how much to think."""
@@ -183,15 +187,17 @@ def _tool_names(notes: Notes) -> WireNames:
     return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
 
 
-def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
+def _written_tools(prompt: Prompt, names: WireNames, write: WriteBack, copies: Copies) -> dict[str, Any]:
     """``tools`` and ``toolConfig``, where they are needed.
 
     Raises:
         RequestError: The choice names a tool that is not there.
     """
-    tools = distinct(prompt.tools, notes)
-    functions = [tool for tool in tools if tool.hosted != WEB_SEARCH]
+    notes, tools = write.notes, distinct(prompt.tools, write.notes)
     searches = [tool for tool in tools if tool.hosted == WEB_SEARCH]
+    others = [it for it in tools if it.hosted != WEB_SEARCH and it.opaque is not None and it.opaque.api == write.api]
+    served = [entry for it in others if it.opaque is not None and (entry := write.opaque(it.opaque)) is not None]
+    functions = [tool for tool in tools if tool.hosted != WEB_SEARCH and tool not in others]
     require_choice(prompt.tool_choice, tools)
     if functions and _names_one(prompt.tool_choice, searches):
         notes.applies("tools.search_alone", functions[0].place, len(functions))
@@ -199,18 +205,20 @@ def _written_tools(prompt: Prompt, names: WireNames, notes: Notes, copies: Copie
     if functions:
         for search in searches:
             notes.applies("tools.search_dropped", search.place)
-        declarations = [_declaration(tool, names, notes, copies) for tool in functions]
+        declarations = [_declaration(tool, names, write, copies) for tool in functions]
         return {
-            "tools": [{"functionDeclarations": declarations}],
+            "tools": [{"functionDeclarations": declarations}, *served],
             **_config(prompt.tool_choice, names, notes),
         }
     if not searches or prompt.tool_choice.mode is ToolChoiceMode.NONE:
-        return {}
-    if prompt.max_tool_calls is not None or any(search.options for search in searches):
+        return {"tools": served} if served else {}
+    own = next((it.opaque for it in searches if it.opaque is not None and it.opaque.api == write.api), None)
+    wanted = write.opaque(own) if own is not None else None
+    if prompt.max_tool_calls is not None or (wanted is None and any(search.options for search in searches)):
         notes.applies("tools.search_options", searches[0].place)
     if prompt.tool_choice.demanded:
         notes.applies("tools.search_demanded", "tool_choice")
-    return {"tools": [{"googleSearch": {}}]}
+    return {"tools": [wanted or {"googleSearch": {}}, *served]}
 
 
 def _names_one(choice: ToolChoice, tools: list[Tool]) -> bool:
@@ -218,13 +226,14 @@ def _names_one(choice: ToolChoice, tools: list[Tool]) -> bool:
     return choice.mode is ToolChoiceMode.NAMED and any(tool.name == choice.name for tool in tools)
 
 
-def _declaration(tool: Tool, names: WireNames, notes: Notes, copies: Copies) -> dict[str, Any]:
+def _declaration(tool: Tool, names: WireNames, write: WriteBack, copies: Copies) -> dict[str, Any]:
     """One function; one without arguments has no ``parameters``, as the service refuses an object without any."""
     declaration: dict[str, Any] = {"name": names.wire(tool.name, tool.place)}
     if tool.description:
         declaration["description"] = tool.description
-    if schema := parameters(tool, notes, copies):
+    if schema := parameters(tool, write.notes, copies):
         declaration["parameters"] = schema
+    write.into(declaration, tool.unread, place=tool.place)
     return declaration
 
 
@@ -250,6 +259,8 @@ class GeminiBody:
     body: dict[str, Any]
     names: WireNames
     notes: Notes
+    unread: frozenset[str] = frozenset()
+    """As of `kiro_asgi.upstreams.base.Rendered`."""
 
 
 def document(
@@ -260,6 +271,7 @@ def document(
     without_signatures: bool,
     threshold: str,
     json_schemas: bool = True,
+    unsent: Mapping[str, str] = MappingProxyType({}),
 ) -> GeminiBody:
     """The request body for *prompt*.
 
@@ -270,6 +282,7 @@ def document(
         without_signatures: Whether the service refused a signature, or the lack of one.
         threshold: From which probability of harm the service blocks; empty for its own.
         json_schemas: Whether the service takes JSON Schema for the answer, from a model that has it.
+        unsent: As `kiro_asgi.rendering.unread.WriteBack.without`.
 
     Raises:
         RequestError: The prompt holds something that the service cannot be asked; the message names the rule.
@@ -280,18 +293,21 @@ def document(
     if not json_schemas:
         notes.applies("adapted.json_schema")
     names, copies = _tool_names(notes), Copies()
-    tools = _written_tools(prompt, names, notes, copies)
+    write = WriteBack(API, notes, unsent)
+    tools = _written_tools(prompt, names, write, copies)
     attachments = Attachments(notes, IMAGES, DOCUMENTS)
-    writer = ContentWriter(notes, names, attachments, replay_thinking and not without_signatures)
+    writer = ContentWriter(notes, names, attachments, write, replay_thinking and not without_signatures)
     contents = writer.contents(prompt)
     if family.signs_calls or without_signatures:
         skip_missing_signatures(contents, notes)
     in_prompt = prompt.schema is not None and bool(tools) and not family.schema_with_tools
     if in_prompt:
         notes.applies("output.schema_instruction")
-    system = [*prompt.system, *(schema_instructions(prompt.schema) if in_prompt and prompt.schema is not None else ())]
+    parts = [*_system(prompt, write)]
+    if in_prompt and prompt.schema is not None:
+        parts += ({"text": text} for text in schema_instructions(prompt.schema))
     body = {
-        "systemInstruction": {"parts": parts} if (parts := [{"text": text} for text in system if text]) else {},
+        "systemInstruction": {"parts": parts} if parts else {},
         "contents": contents,
         **tools,
         "generationConfig": {
@@ -302,7 +318,17 @@ def document(
             {"category": f"HARM_CATEGORY_{category}", "threshold": threshold} for category in CATEGORIES if threshold
         ],
     }
-    return GeminiBody({key: value for key, value in body.items() if value}, names, notes)
+    written = {key: value for key, value in body.items() if value}
+    write.into(written, prompt.unread)
+    return GeminiBody(written, names, notes, frozenset(write.written))
+
+
+def _system(prompt: Prompt, write: WriteBack) -> Iterator[dict[str, Any]]:
+    for index, text in enumerate(prompt.system):
+        if text:
+            part = {"text": text}
+            write.into(part, prompt.system_unread.get(index), place=prompt.system_place)
+            yield part
 
 
 def _form(prompt: Prompt, notes: Notes, copies: Copies, *, json_schemas: bool) -> Mapping[str, Any]:

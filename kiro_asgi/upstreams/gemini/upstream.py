@@ -17,6 +17,7 @@ from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.base import (
     Credential,
@@ -32,7 +33,7 @@ from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
 from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
-from kiro_asgi.upstreams.gemini.request import MAX_STOPS, content_of, document
+from kiro_asgi.upstreams.gemini.request import API, MAX_STOPS, content_of, document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
@@ -64,7 +65,7 @@ def _new_id() -> str:
     return uuid4().hex
 
 
-_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, provider="gcp.gemini")
+_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, api=API, provider="gcp.gemini")
 
 
 @frozen
@@ -74,6 +75,11 @@ class GeminiForwarding:
     upstream: GeminiUpstream
     dialect = "gemini"
     tagged = False
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """As of the upstream."""
+        return self.upstream.withheld
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a setting changes a request with *asks*: signatures that are not to be handed back."""
@@ -126,7 +132,8 @@ class GeminiUpstream(DirectUpstream):
     @traits.default
     def _make_traits(self) -> Traits:
         """A missing field for schemas holds for every request to a model; other conversations have other signatures."""
-        lasting = self.refused_schema == SCHEMA_UNKNOWN and not self.without_signatures and bool(self.refused_empty)
+        lasting = self.refused_schema == SCHEMA_UNKNOWN or (bool(self.refused) and not self.refused_schema)
+        lasting = lasting and not self.without_signatures and bool(self.refused_empty)
         return evolve(_TRAITS, learns=lasting)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
@@ -143,6 +150,7 @@ class GeminiUpstream(DirectUpstream):
             without_signatures=self.without_signatures,
             threshold=self.safety_threshold,
             json_schemas=not self.refused_schema,
+            unsent=unsent(self.withheld, self.refused),
         )
         return Rendered(
             self.ask(dumps(written.body), credential, model, STREAMED, EVENT_STREAM),
@@ -150,6 +158,7 @@ class GeminiUpstream(DirectUpstream):
             stop=tuple(filter(None, prompt.sampling.stop))[MAX_STOPS:],
             notes=written.notes.found(),
             document=written.body,
+            unread=written.unread,
         )
 
     def ask(self, body: bytes, credential: Credential, model: ModelCard, verb: str, accept: str) -> UpstreamRequest:
@@ -188,6 +197,8 @@ class GeminiUpstream(DirectUpstream):
             return evolve(self, refused_schema=error.code)
         if error.code == NOTHING and self.refused_empty:
             return evolve(self, refused_empty=frozenset())
+        if (other := self.without_refused(error, rendered)) is not None:
+            return other
         if self.without_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
             return None
         return evolve(self, without_signatures=True)

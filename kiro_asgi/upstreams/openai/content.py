@@ -10,18 +10,31 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import (
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Prompt,
+    Role,
+    Text,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResult,
+)
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
 from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, every, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import strict_turns
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import REPLAYED
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
@@ -125,7 +138,10 @@ class MessageDraft:
     """Attachments of results."""
 
     content: list[Block] = field(factory=list)
-    """The user's own."""
+    """The user's own; of an answer, its texts and what is opaque."""
+
+    detailed: bool = False
+    """Whether one of them is more than its text, so that they cannot be joined."""
 
 
 @frozen(kw_only=True)
@@ -135,6 +151,7 @@ class MessageWriter(PartWriter[MessageDraft]):
     notes: Notes
     names: WireNames
     attachments: Attachments
+    write_back: WriteBack
     service: str
     """As of `kiro_asgi.upstreams.openai.request.ChatRenderOptions`."""
 
@@ -161,17 +178,40 @@ class MessageWriter(PartWriter[MessageDraft]):
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         if self.short_ids:
             ids = WireNames(_SHORT_ID, SHORT_CALL_ID, "calls.id_changed", self.notes, joint="0")
-        system = "\n\n".join(filter(None, prompt.system))
-        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-        drafts = strict_turns(prompt.turns, ids, self.notes)
+        messages = [*self._system(prompt)]
+        drafts = strict_turns(prompt.turns, ids, self.notes, self.write_back.api)
         for draft in drafts:
             sorted_parts = MessageDraft(draft.place)
             self.write(draft.parts, sorted_parts)
-            messages += self._answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts)
+            made = [*(self._answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts))]
+            for message in made:
+                if message["role"] == draft.role.value:
+                    self.write_back.into(message, draft.unread, place=draft.place)
+            messages += made
         if not drafts:
             self.notes.applies("turns.empty")
             messages.append({"role": "user", "content": ""})
         return messages
+
+    def _system(self, prompt: Prompt) -> Iterator[dict[str, Any]]:
+        """One message, and another for each text that has members of its own."""
+        plain: list[str] = []
+        others: list[dict[str, Any]] = []
+        for index, text in enumerate(prompt.system):
+            message: dict[str, Any] = {"role": "system", "content": text}
+            unread = prompt.system_unread.get(index)
+            if unread is None or unread.api != self.write_back.api:
+                plain += (text,) if text else ()
+                continue
+            if "content" in unread.members:
+                message["content"] = {"type": "text", "text": text}
+            self.write_back.into(message, unread, place=prompt.system_place)
+            if isinstance(message["content"], dict):
+                message["content"] = [message["content"]]
+            others.append(message)
+        if plain:
+            yield {"role": "system", "content": "\n\n".join(plain)}
+        yield from others
 
     def _answer(self, draft: MessageDraft) -> Iterator[dict[str, Any]]:
         """The assistant's message."""
@@ -186,13 +226,35 @@ class MessageWriter(PartWriter[MessageDraft]):
             (draft.member or REPLAYED) if self.thinking_field == AS_SENT else self.thinking_field: thinking,
             "tool_calls": draft.calls,
         }
-        content = text if text or not (draft.calls or refusal) else None
+        content: Any = text if text or not (draft.calls or refusal) else None
+        if draft.detailed:
+            content = draft.content
+            del members["refusal"]
         yield {"role": "assistant", "content": content, **{name: value for name, value in members.items() if value}}
+
+    def unread(self, part: Part, into: MessageDraft) -> None:
+        """Write its members into the part of a message, the call, or the result's message."""
+        if isinstance(part, ThinkingPart) or part.unread is None or part.unread.api != self.write_back.api:
+            return
+        kept = _KEPT.get(type(part))
+        self.write_back.into((into.content if kept is None else kept(into))[-1], part.unread, place=into.place)
+        into.detailed = into.detailed or kept is None
+
+    def opaque(self, part: Opaque, into: MessageDraft) -> None:
+        """The part as it came."""
+        block = self.write_back.opaque(part)
+        if block is None:
+            super().opaque(part, into)
+            return
+        into.content.append(block)
+        into.detailed = True
 
     def text(self, part: Text, into: MessageDraft) -> None:
         """A text."""
-        into.content.append({"type": "text", "text": part.text})
-        (into.refusals if self.refusals and part.is_refusal else into.texts).append(part.text)
+        refused = self.refusals and part.is_refusal
+        kind = "refusal" if refused else "text"
+        into.content.append({"type": kind, kind: part.text})
+        (into.refusals if refused else into.texts).append(part.text)
 
     def image(self, part: Image, into: MessageDraft) -> None:
         """An image, by value or by address: the service fetches it."""
@@ -235,24 +297,35 @@ class MessageWriter(PartWriter[MessageDraft]):
         held = MessageDraft(into.place)
         self.write(part.parts, held)
         lines: list[str] = []
+        texts: list[Block] = []
         for block in held.content:
             if block["type"] == "text":
                 lines.append(block["text"])
+                texts.append(block)
                 continue
             self.notes.applies("results.attachment_lifted", into.place)
             lines.append(LIFTED)
+            texts.append({"type": "text", "text": LIFTED})
             into.lifted += ({"type": "text", "text": LIFTED_FROM.format(part.call_id)}, block)
         if part.is_error:
             self.notes.applies("results.error_told", into.place)
             lines.insert(0, FAILED)
-        into.results.append({"role": "tool", "tool_call_id": part.call_id, "content": "\n".join(lines)})
+            texts.insert(0, {"type": "text", "text": FAILED})
+        content = texts if held.detailed else "\n".join(lines)
+        into.results.append({"role": "tool", "tool_call_id": part.call_id, "content": content})
+
+
+_KEPT: Final = MappingProxyType[type, Callable[[MessageDraft], list[Block]]](
+    {ToolCallPart: lambda into: into.calls, ToolResult: lambda into: into.results}
+)
+"""Kind of a part to where it was written, where that is not the content."""
 
 
 def _question(draft: MessageDraft) -> Iterator[dict[str, Any]]:
     """Results of tools, then their attachments, then the user's own parts: one text where there is nothing else."""
     yield from draft.results
     content = [*draft.lifted, *draft.content]
-    if content and all(part["type"] == "text" for part in content):  # not every server takes a list
+    if content and not draft.detailed and all(part["type"] == "text" for part in content):  # some servers take no list
         yield {"role": "user", "content": "\n".join(part["text"] for part in content)}
     elif content:
         yield {"role": "user", "content": content}

@@ -19,14 +19,20 @@ from attrs import frozen
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Sampling, Tool, ToolChoiceMode
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, RENAMED, REPLAYED, SHORTER
 from kiro_asgi.upstreams.openai.content import AS_SENT, MessageWriter, attachments
 from kiro_asgi.upstreams.openai.models import longest_answer, refuses_sampling
 from kiro_asgi.upstreams.openai.thinking import AS_SAID, EFFORT, thinking_fields
+from kiro_asgi.wire.json import object_of
+
+API: Final = "openai_chat"
+"""Name of the client API that the service speaks."""
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -95,6 +101,15 @@ def form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}
 
 
+def as_named(form: dict[str, Any], unread: Unread | None, *path: str) -> dict[str, Any]:
+    """*form* without the name and the strictness that it was given here, where the client's own stand at *path*."""
+    given: Any = unread.members if unread is not None else {}
+    for name in path:
+        given = object_of(given.get(name))
+    inner = {name: value for name, value in form.get("json_schema", form).items() if name not in given}
+    return {**form, "json_schema": inner} if "json_schema" in form else inner
+
+
 def _is_strict(schema: Any) -> bool:
     """Whether the service can enforce *schema*: every object in it is closed, and all its members are required.
 
@@ -135,24 +150,28 @@ _SCHEMAS: Final = frozenset({"items", "prefixItems", "additionalProperties", "an
 """Keywords with schemas."""
 
 
+AS_FUNCTIONS: Final = frozenset({"apply_patch", "local_shell", "shell"})
+"""Types of tools of the Responses API that the client runs: their calls and results are those of functions here."""
+
+
 def tool_names(notes: Notes) -> WireNames:
     """Names of tools, for one request."""
     return WireNames(_NAME, MAX_NAME, "tools.renamed", notes)
 
 
-def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
-    """The fields about tools; none where no tool is offered.
+def written_tools(prompt: Prompt, names: WireNames, write: WriteBack) -> dict[str, Any]:
+    """The fields about tools, each a function or an entry as its API has it; none where no tool is offered.
 
     Raises:
         RequestError: The choice demands a tool that is not offered.
     """
-    tools = distinct(prompt.tools, notes)  # hosted ones like all others, since the service runs none of them
+    tools = distinct(prompt.tools, write.notes)  # hosted ones like all others: the service runs none of them here
     require_choice(prompt.tool_choice, tools)
     if prompt.tool_choice.mode is ToolChoiceMode.REQUIRED and not tools:
         raise unknown_choice("no tool is offered")
     if not tools:
         return {}
-    fields: dict[str, Any] = {"tools": [_tool(tool, names, notes) for tool in tools]}
+    fields: dict[str, Any] = {"tools": [_tool(tool, names, write) for tool in tools]}
     choice = prompt.tool_choice
     if choice.mode is ToolChoiceMode.NAMED:
         fields["tool_choice"] = {"type": "function", "function": {"name": names.wire(choice.name)}}
@@ -163,12 +182,20 @@ def written_tools(prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, A
     return fields
 
 
-def _tool(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
+def _tool(tool: Tool, names: WireNames, write: WriteBack) -> dict[str, Any]:
+    opaque = tool.opaque
+    if opaque is not None and opaque.api == write.api:
+        if opaque.value.get("type") in AS_FUNCTIONS:
+            write.notes.applies("tools.as_function", tool.place)
+        elif (entry := write.opaque(opaque)) is not None:
+            return entry
     function: dict[str, Any] = {"name": names.wire(tool.name, tool.place)}
     if tool.description:
         function["description"] = tool.description
-    function["parameters"] = _parameters(tool, notes)
-    return {"type": "function", "function": function}
+    function["parameters"] = _parameters(tool, write.notes)
+    entry = {"type": "function", "function": function}
+    write.into(entry, tool.unread, place=tool.place)
+    return entry
 
 
 def _parameters(tool: Tool, notes: Notes) -> Mapping[str, Any]:
@@ -247,6 +274,9 @@ class ChatRenderOptions:
     without: tuple[str, ...] = ()
     """Fields that the service refused, see `kiro_asgi.upstreams.openai.adapting`."""
 
+    unsent: Mapping[str, str] = MappingProxyType({})
+    """As `kiro_asgi.rendering.unread.WriteBack.without`."""
+
 
 @frozen
 class ChatBody:
@@ -255,6 +285,8 @@ class ChatBody:
     body: dict[str, Any]
     tool_names: Mapping[str, str]
     notes: tuple[Note, ...]
+    unread: frozenset[str] = frozenset()
+    """As of `kiro_asgi.upstreams.base.Rendered`."""
 
 
 def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> ChatBody:
@@ -267,12 +299,14 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     for name in options.without:
         notes.applies(_ADAPTED.get(name, "adapted.field"))
     names = tool_names(notes)
-    tools = written_tools(prompt, names, notes)
+    write = WriteBack(API, notes, options.unsent)
+    tools = written_tools(prompt, names, write)
     _require_few(tools.get("tools", ()), options.max_tools)
     messages = MessageWriter(
         notes=notes,
         names=names,
         attachments=attachments(model, notes, custom=options.custom),
+        write_back=write,
         service=options.service,
         replay_thinking=options.replay_thinking,
         demands_thinking=options.demands_thinking,
@@ -286,8 +320,15 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
         body["stream_options"] = {"include_usage": True}
     body |= _written_options(prompt, model, notes, options)
     body |= tools
+    if "response_format" in body:
+        body["response_format"] = as_named(body["response_format"], prompt.unread, "response_format", "json_schema")
+    write.into(body, prompt.unread, _BEGUN)
     _leave_out(body, options.without)
-    return ChatBody(body, names.changed(), notes.found())
+    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written))
+
+
+_BEGUN: Final = frozenset({"response_format", "thinking", "tool_choice"})
+"""Members that mean nothing without their type."""
 
 
 def _require_few(tools: Sized, most: int) -> None:
@@ -314,10 +355,11 @@ def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
 def content_of(body: Mapping[str, Any]) -> BodyContent:
     """What *body* holds."""
     found = BodyContent(messages=len(body["messages"]), tools=len(body.get("tools", ())))
-    found.values += (tool["function"] for tool in body.get("tools", ()))
+    found.values += (tool.get("function", tool) for tool in body.get("tools", ()))
     for message in body["messages"]:
         if message["role"] == "system":
-            found.system.append(message["content"])
+            texts = message["content"]
+            found.system += (texts,) if isinstance(texts, str) else (part["text"] for part in texts)
             continue
         found.results += message["role"] == "tool"
         found.texts += (message.get(REPLAYED, ""), message.get(SHORTER, ""))

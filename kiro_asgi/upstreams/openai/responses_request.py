@@ -8,7 +8,8 @@ Source: https://platform.openai.com/docs/api-reference/responses/create
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -18,6 +19,8 @@ from kiro_asgi.model.prompt import (
     TEXT_INPUT,
     Document,
     Image,
+    Opaque,
+    Part,
     Prompt,
     Role,
     Sampling,
@@ -33,6 +36,7 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.options import ignored
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import strict_turns
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import leave_out
 from kiro_asgi.upstreams.openai.content import FAILED, attachments, data_url, filename
@@ -40,6 +44,7 @@ from kiro_asgi.upstreams.openai.models import efforts_of
 from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.request import (
     ChatBody,
+    as_named,
     form_of,
     max_tokens,
     sampling_options,
@@ -52,6 +57,9 @@ from kiro_asgi.wire.json import dumps
 
 MAX_CALL_ID: Final = 64
 """Characters."""
+
+API: Final = "openai_responses"
+"""Name of the client API that the service speaks."""
 
 INCLUDE: Final = "include"
 SEALED: Final = "reasoning.encrypted_content"
@@ -78,6 +86,7 @@ def document(
     takes_text: bool,
     conversation: str,
     without: Iterable[str],
+    unsent: Mapping[str, str],
     facts: ServiceFacts,
 ) -> ChatBody:
     """The request body for *prompt*.
@@ -90,6 +99,7 @@ def document(
         takes_text: Whether it has tools that take a text.
         conversation: The same for all requests of a conversation; empty for none.
         without: Fields and parts that the service refused, see `kiro_asgi.upstreams.openai.adapting`.
+        unsent: As `kiro_asgi.rendering.unread.WriteBack.without`.
         facts: The service that is asked.
 
     Raises:
@@ -99,7 +109,8 @@ def document(
     for _ in without:
         notes.applies("adapted.field")
     names = tool_names(notes)
-    fields = written_tools(prompt, names, notes)
+    write = WriteBack(API, notes, unsent)
+    fields = written_tools(prompt, names, write)
     forms = {
         names.wire(tool.name): tool.text_form for tool in prompt.tools if tool.text_form is not None and takes_text
     }
@@ -108,22 +119,51 @@ def document(
         notes=notes,
         names=names,
         attachments=attachments(model, notes, custom=custom),
+        write_back=write,
         service=service,
         texts=frozenset(forms),
     )
     body: dict[str, Any] = {"model": model.id, "input": items.items(prompt), "stream": True, "store": False}
-    if system := "\n\n".join(filter(None, prompt.system)):
-        body["instructions"] = system
+    plain, others = _system(prompt, write)
+    if plain:
+        body["instructions"] = "\n\n".join(plain)
+    body["input"][:0] = others
+    given = prompt.unread.members if prompt.unread is not None and prompt.unread.api == API else {}
     body["stream_options"] = {"include_obfuscation": False}
-    if conversation:
-        body["prompt_cache_key"] = conversation
+    if conversation and _KEY not in given:
+        body[_KEY] = conversation
     if efforts_of(model.id) != ():
-        body[INCLUDE] = [SEALED]
+        body[INCLUDE] = [*dict.fromkeys((SEALED, *given.get(INCLUDE, ())))]
     body |= _options(prompt, model, notes)
     body |= tools
+    if "format" in body.get("text", {}):
+        body["text"]["format"] = as_named(body["text"]["format"], prompt.unread, "text", "format")
+    write.into(body, prompt.unread, _BEGUN)
     leave_out(body, without)
     fit(body, facts, notes)
-    return ChatBody(body, names.changed(), notes.found())
+    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written))
+
+
+_KEY: Final = "prompt_cache_key"
+
+_BEGUN: Final = frozenset({"tool_choice"})
+"""Members that mean nothing without their type."""
+
+
+def _system(prompt: Prompt, write: WriteBack) -> tuple[list[str], list[Block]]:
+    """The texts for instructions, and messages for those that have members of their own."""
+    plain: list[str] = []
+    others: list[Block] = []
+    for index, text in enumerate(prompt.system):
+        unread = prompt.system_unread.get(index)
+        if unread is None or unread.api != write.api:
+            plain += (text,) if text else ()
+            continue
+        part: Block = {"type": "input_text", "text": text}
+        message: Block = {"type": "message", "role": "developer", "content": part}
+        write.into(message, unread, place=prompt.system_place)
+        others.append({**message, "content": [message["content"]]})
+    return plain, others
 
 
 def _options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
@@ -161,7 +201,7 @@ def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str
     """
     if not fields:
         return {}
-    tools = [_tool(tool["function"], forms.get(tool["function"]["name"])) for tool in fields["tools"]]
+    tools = [_tool(tool, forms) if "function" in tool else tool for tool in fields["tools"]]
     choice = fields.get("tool_choice")
     if isinstance(choice, Mapping):
         name = choice["function"]["name"]
@@ -169,12 +209,19 @@ def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str
     return {**fields, "tools": tools, **({} if choice is None else {"tool_choice": choice})}
 
 
-def _tool(function: Mapping[str, Any], form: TextForm | None) -> dict[str, Any]:
+def _tool(tool: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str, Any]:
+    function = tool["function"]
+    more = {name: value for name, value in tool.items() if name not in ("type", "function")}
+    form = forms.get(function["name"])
     if form is None:
-        return {"type": "function", **function, "strict": False}
+        return {"type": "function", **function, "strict": False, **more}
     members = {"description": form.description or None, "format": form.format}
     given = {name: value for name, value in members.items() if value is not None}
-    return {"type": _CUSTOM, "name": function["name"], **given}
+    return {"type": _CUSTOM, "name": function["name"], **given, **more}
+
+
+def _nothing_more(message: Block) -> None:
+    """Leave *message* as it is."""
 
 
 @define
@@ -190,11 +237,16 @@ class ItemsDraft:
     phase: str = ""
     """Of that message."""
 
+    more: Callable[[Block], None] = _nothing_more
+    """Writes what was not read of the turn into a message of its."""
+
     def close(self) -> None:
         """Make the message an item."""
         if self.content:
             phase = {"phase": self.phase} if self.phase else {}
-            self.items.append({"type": "message", "role": self.role.value, "content": self.content, **phase})
+            message = {"type": "message", "role": self.role.value, "content": self.content, **phase}
+            self.more(message)
+            self.items.append(message)
             self.content = []
 
 
@@ -205,6 +257,7 @@ class ItemWriter(PartWriter[ItemsDraft]):
     notes: Notes
     names: WireNames
     attachments: Attachments
+    write_back: WriteBack
     service: str
     """As of `document`."""
 
@@ -218,8 +271,9 @@ class ItemWriter(PartWriter[ItemsDraft]):
         """The items for *prompt*."""
         ids = WireNames(_CALL_ID, MAX_CALL_ID, "calls.id_changed", self.notes)
         items: list[Block] = []
-        for draft in strict_turns(prompt.turns, ids, self.notes):
-            turn = ItemsDraft(draft.role, draft.place)
+        for draft in strict_turns(prompt.turns, ids, self.notes, self.write_back.api):
+            more = partial(self.write_back.into, unread=draft.unread, place=draft.place)
+            turn = ItemsDraft(draft.role, draft.place, more=more)
             self.write(draft.parts, turn)
             turn.close()
             items += turn.items
@@ -227,6 +281,24 @@ class ItemWriter(PartWriter[ItemsDraft]):
             self.notes.applies("turns.empty")
             return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": ""}]}]
         return items
+
+    def unread(self, part: Part, into: ItemsDraft) -> None:
+        """Write its members into the part of a message, or the item."""
+        if not isinstance(part, ThinkingPart):
+            written = into.items if isinstance(part, ToolCallPart | ToolResult) else into.content
+            self.write_back.into(written[-1], part.unread, place=into.place)
+
+    def opaque(self, part: Opaque, into: ItemsDraft) -> None:
+        """The part of a message, or the item, as it came."""
+        block = self.write_back.opaque(part)
+        if block is None:
+            super().opaque(part, into)
+            return
+        if part.place.count("[") > 1:
+            into.content.append(block)
+        else:
+            into.close()
+            into.items.append(block)
 
     def text(self, part: Text, into: ItemsDraft) -> None:
         """A text; those of an earlier answer are messages, one for each phase."""
@@ -283,10 +355,14 @@ class ItemWriter(PartWriter[ItemsDraft]):
             self.notes.applies("results.error_told", into.place)
             held.content.insert(0, {"type": "input_text", "text": FAILED})
         output: Any = held.content
-        if all(block["type"] == "input_text" for block in output):
+        if all(block.keys() == _PLAIN and block["type"] == "input_text" for block in output):
             output = "\n".join(block["text"] for block in output)
         kind = "custom_tool_call_output" if part.call_id in self._of_texts else "function_call_output"
         into.items.append({"type": kind, "call_id": part.call_id, "output": output})
+
+
+_PLAIN: Final = frozenset({"type", "text"})
+"""Members of a part that can be joined with others."""
 
 
 def content_of(body: Mapping[str, Any]) -> BodyContent:

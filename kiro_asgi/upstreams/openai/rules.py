@@ -21,6 +21,9 @@ RULES: Final = listed(
     Rule(
         "service.instructions", "A request without instructions gets short ones, where the service demands some.", _NONE
     ),
+    "adapted.unread",
+    "fields.withheld",
+    "tools.as_function",
     "tools.duplicate_dropped",
     Rule("tools.limit", "More tools than the service takes are refused, with both numbers.", _CONTENT),
     "tools.choice_unknown",

@@ -19,6 +19,7 @@ from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
@@ -42,7 +43,7 @@ from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
-from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, document, is_guaranteed
+from kiro_asgi.upstreams.openai.request import API, ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
@@ -158,6 +159,11 @@ class ResponsesForwarding:
     dialect = "openai_responses"
     tagged = False
 
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """As of the upstream."""
+        return self.upstream.withheld
+
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
@@ -260,7 +266,7 @@ class ResponsesUpstream(OpenAIServer):
     @property
     def traits(self) -> Traits:
         """Refusals hold for every request to the same model."""
-        return Traits(verbose=True, learns=True)
+        return Traits(verbose=True, learns=True, api=responses_request.API)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
@@ -279,6 +285,7 @@ class ResponsesUpstream(OpenAIServer):
             takes_text=self.takes_text,
             conversation=conversation,
             without=self.without,
+            unsent=unsent(self.withheld, self.refused),
             facts=facts,
         )
         form = written.body.get("text", {}).get("format", {})
@@ -289,6 +296,7 @@ class ResponsesUpstream(OpenAIServer):
             notes=written.notes,
             document=written.body,
             formed=not custom and is_guaranteed(form),
+            unread=written.unread,
         )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
@@ -303,7 +311,7 @@ class ResponsesUpstream(OpenAIServer):
         """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
         helps, or it was tried already."""
         name = responses_refusal(error, rendered.document, self.without)
-        return evolve(self, without=(*self.without, name)) if name else None
+        return evolve(self, without=(*self.without, name)) if name else self.without_refused(error, rendered)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.responses_request`."""
@@ -327,6 +335,11 @@ class ChatForwarding:
     def tagged(self) -> bool:
         """Whether models of the service write their thinking between tags in the text."""
         return bool(self.upstream.thinking_tags)
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """As of the upstream."""
+        return self.upstream.withheld
 
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
@@ -389,7 +402,7 @@ class OpenAIUpstream(OpenAIServer):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(verbose=True, signs_calls=self.is_custom(self.endpoint), learns=True)
+        return Traits(verbose=True, signs_calls=self.is_custom(self.endpoint), learns=True, api=API)
 
     @property
     def forwarding(self) -> ChatForwarding | None:
@@ -436,6 +449,7 @@ class OpenAIUpstream(OpenAIServer):
             efforts=self.efforts,
             max_tools=self.max_tools,
             without=self.without,
+            unsent=unsent(self.withheld, self.refused),
         )
         written = document(prompt, model, options)
         request = self.asked("/chat/completions", dumps(written.body), credential)
@@ -447,6 +461,7 @@ class OpenAIUpstream(OpenAIServer):
             notes=written.notes,
             document=written.body,
             formed=not custom and is_guaranteed(written.body.get("response_format", {})),
+            unread=written.unread,
         )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
@@ -467,7 +482,7 @@ class OpenAIUpstream(OpenAIServer):
         if (other := self.other_api(error)) is not None:
             return other
         name = chat_refusal(error, rendered.document, self.without)
-        return evolve(self, without=(*self.without, name)) if name else None
+        return evolve(self, without=(*self.without, name)) if name else self.without_refused(error, rendered)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.request`."""

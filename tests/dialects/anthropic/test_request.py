@@ -24,6 +24,7 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
+    understood,
 )
 
 DIALECT = AnthropicMessages()
@@ -38,7 +39,8 @@ def body(**fields: Any) -> bytes:
 
 
 def parse(**fields: Any) -> Prompt:
-    return DIALECT.parse(body(**fields)).prompt
+    """The request as a service of another API understands it."""
+    return understood(DIALECT.parse(body(**fields)).prompt, "")
 
 
 def parts(*blocks: Any) -> tuple[Part, ...]:

@@ -94,12 +94,13 @@ def test_server_tools_without_a_function(server_tool: dict[str, Any]) -> None:
     assert (hosted.place, hosted.schema) == ("tools[1]", {})
 
 
-def test_a_search_among_tools_is_left_out() -> None:
-    """All tools are offered at once."""
+def test_a_search_among_tools_is_a_hosted_tool() -> None:
+    """Whoever knows the service leaves it out: all tools are offered at once."""
     search = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
+    found, own = parse(tools=[search, CUSTOM]).tools
 
-    assert parse(tools=[search, CUSTOM]).tools == (CUSTOM_TOOL,)
-    assert parse(tools=[search]).tools == ()
+    assert own == CUSTOM_TOOL
+    assert (found.hosted, found.opaque and found.opaque.value) == ("tool_search", search)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
+    understood,
 )
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from tests.growth import assert_linear
@@ -337,7 +338,7 @@ def test_json_without_a_schema() -> None:
 def test_what_is_refused(request_: dict[str, Any], param: str) -> None:
     """With the place, in the spelling that Google's own errors have."""
     with pytest.raises(RequestError) as refused:
-        parse(request_)
+        understood(parse(request_), "")
     assert refused.value.param == param
 
 

@@ -21,6 +21,7 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
+    understood,
 )
 
 PNG = base64.b64encode(b"\x89PNG").decode()
@@ -28,7 +29,8 @@ USER = {"role": "user", "content": "hi"}
 
 
 def parse(*messages: Any) -> Prompt:
-    return OpenAIChat().parse(json.dumps({"model": "m", "messages": messages}).encode()).prompt
+    """The request as a service of another API understands it."""
+    return understood(OpenAIChat().parse(json.dumps({"model": "m", "messages": messages}).encode()).prompt, "")
 
 
 def refused(*messages: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from attrs import fields
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 from openai.types.responses.response_input_item_param import ResponseInputItemParam
 from openai.types.responses.tool_param import ToolParam
@@ -15,6 +14,7 @@ from kiro_asgi.dialects.openai_responses.fields import FIELDS, ITEM_KINDS, TOOL_
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.openai_responses.shapes import ITEMS, TOOLS, ResponsesBody
+from kiro_asgi.dialects.structure import members_of
 from kiro_asgi.errors import RequestError
 
 TOOL = {"type": "function", "name": "f"}
@@ -79,7 +79,7 @@ def test_every_kind_of_the_sdk_is_in_the_tables() -> None:
 def test_what_is_ignored_is_not_read() -> None:
     """Of the fields, the code knows those that the table does not call ignored, and one of the other API."""
     read = {name for name, handling in FIELDS.items() if handling.fate is not Fate.IGNORED}
-    assert {attribute.name for attribute in fields(ResponsesBody)} == {*read, "messages"}
+    assert {*members_of(ResponsesBody)} == {*read, "messages"}
 
 
 @pytest.mark.parametrize("name", FIELDS)

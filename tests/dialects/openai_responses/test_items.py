@@ -19,6 +19,7 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
+    understood,
 )
 
 HI = {"role": "user", "content": "hi"}
@@ -26,7 +27,8 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"
 
 
 def parse(*items: Any, **fields: Any) -> Prompt:
-    return parse_value({"model": "m", "input": list(items), **fields}).prompt
+    """The request as a service of another API understands it."""
+    return understood(parse_value({"model": "m", "input": list(items), **fields}).prompt, "")
 
 
 def parts(*items: Any) -> list[Part]:
@@ -308,7 +310,8 @@ def test_tools_among_the_items(kind: str) -> None:
 def reasoning(**fields: Any) -> list[Part]:
     body = {"model": "m", "input": [HI, {"type": "reasoning", **fields}]}
     sealed = {"ours": ThinkingPart("t", "sig")}
-    return [part for turn in parse_value(body, open_thinking=sealed.get).prompt.turns[1:] for part in turn.parts]
+    prompt = understood(parse_value(body, open_thinking=sealed.get).prompt, "")
+    return [part for turn in prompt.turns[1:] for part in turn.parts]
 
 
 def test_reasoning() -> None:

@@ -28,6 +28,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
+    understood,
 )
 from kiro_asgi.wire.json import dumps
 from tests.dialects.openai_responses.bodies import CODEX, any_body, any_item
@@ -41,7 +42,7 @@ def parse(**fields: Any) -> ParsedRequest:
 
 def refused(**fields: Any) -> RequestError:
     with pytest.raises(RequestError) as caught:
-        parse(**fields)
+        understood(parse(**fields).prompt, "")
     assert caught.value.status == 400
     return caught.value
 
@@ -175,7 +176,7 @@ def test_not_json() -> None:
 def test_codex() -> None:
     """A later turn of Codex keeps everything: its tools in all forms, thinking, calls, results and their order."""
     parsed = parse_value(CODEX, open_thinking={"ours": ThinkingPart("Look first.", "sig")}.get)
-    prompt, user, assistant = parsed.prompt, Role.USER, Role.ASSISTANT
+    prompt, user, assistant = understood(parsed.prompt, ""), Role.USER, Role.ASSISTANT
     patch = {"input": "*** Begin Patch\n*** End Patch\n"}
     assert prompt.system == ("You are Codex, a coding agent.", "<permissions>read-only</permissions>")
     assert prompt.turns == (

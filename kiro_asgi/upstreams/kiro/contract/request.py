@@ -22,6 +22,7 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
+    Opaque,
     Part,
     Prompt,
     Role,
@@ -303,7 +304,7 @@ def _value(result: ToolResult) -> str:
     return dumps([_block(part) for part in result.parts]).decode()
 
 
-def _block(part: Text | Image | Document) -> dict[str, str]:
+def _block(part: Text | Image | Document | Opaque) -> dict[str, str]:
     return {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": type(part).__name__.lower()}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Document, Image, Opaque, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.rendering.attachments import Accepted, Attachments, by_subtype, document_text
 from kiro_asgi.rendering.names import WireNames
@@ -199,7 +199,7 @@ class MessageWriter(PartWriter[MessageDraft]):
         status = "error" if part.is_error else "success"
         into.results.append({"toolUseId": part.call_id, "status": status, "content": content})
 
-    def _held(self, part: Text | Image | Document, into: MessageDraft) -> str:
+    def _held(self, part: Text | Image | Document | Opaque, into: MessageDraft) -> str:
         """The text of one part of a result."""
         match part:
             case Text():
@@ -210,6 +210,8 @@ class MessageWriter(PartWriter[MessageDraft]):
             case Document():
                 text = self._attach_document(part, into)
                 attached = "" if text else DOCUMENT_ATTACHED.format(into.documents[-1]["name"])
+            case Opaque():
+                return ""
         return text or (attached if self.notes.applies("results.attachment_lifted", part.place) else "")
 
 

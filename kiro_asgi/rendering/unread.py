@@ -1,0 +1,107 @@
+"""Parts of a request that the reader of its API did not understand, written back for a service of the same API."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.prompt import Opaque
+from kiro_asgi.model.unread import Unread, restore
+
+WITHHELD: Final = "fields.withheld"
+"""Rule by which the operator keeps a member from being sent."""
+
+REFUSED: Final = "adapted.unread"
+"""Rule by which one is left out that the service has refused."""
+
+EVERY: Final = "*"
+"""Stands for the names of all members."""
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@frozen
+class WriteBack:
+    """Writes into the objects of one request what was kept for services of its API."""
+
+    api: str
+    """The client API that the service speaks; empty for none."""
+
+    notes: Notes
+    without: Mapping[str, str] = _NOTHING
+    """Names of members, and kinds of parts, that are not sent, each with its rule."""
+
+    written: set[str] = field(init=False, factory=set)
+    """Names and kinds of those that were written."""
+
+    def into(self, own: dict[str, Any], unread: Unread | None, begun: Container[str] = (), place: str = "") -> None:
+        """Write what is *unread* of an object into *own*, what of it is sent.
+
+        Args:
+            own: Its members win.
+            unread: What was kept; ``None`` for nothing.
+            begun: Objects that mean nothing without their kind (``type``): where *own* has none, a rule left it out.
+            place: Of the object, for notes.
+        """
+        if unread is None or unread.api != self.api:
+            return
+        if EVERY in self.without and self.notes.applies(self.without[EVERY], place):
+            return
+        members = unread.members if not self.without else self._allowed(unread.members, place)
+        absent = [name for name, value in members.items() if name in begun and name not in own and _is_rest(value)]
+        if absent:
+            members = {name: value for name, value in members.items() if name not in absent}
+        self.written.update(_named(members, own))
+        restore(own, members)
+
+    def opaque(self, part: Opaque) -> dict[str, Any] | None:
+        """A part as its API has it; ``None`` where that is another one, or its kind is not sent."""
+        kind = part.value.get("type")
+        rule = self.without.get(EVERY) or (self.without.get(kind) if isinstance(kind, str) else None)
+        if part.api != self.api or (rule is not None and self.notes.applies(rule, part.place)):
+            return None
+        if isinstance(kind, str):
+            self.written.add(kind)
+        return {**part.value}
+
+    def _allowed(self, members: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """The *members* without those that are not sent, at any depth that a reader looked at or not."""
+        kept: dict[str, Any] = {}
+        pending: list[tuple[Mapping[str, Any], dict[str, Any], str]] = [(members, kept, place)]
+        while pending:
+            given, into, at = pending.pop()
+            for name, value in given.items():
+                where = f"{at}.{name}" if at else name
+                rule = self.without.get(name)
+                if rule is not None and self.notes.applies(rule, where):
+                    continue
+                into[name] = value
+                if isinstance(value, Mapping):
+                    into[name] = {}
+                    pending.append((value, into[name], where))
+        return kept
+
+
+def _named(members: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
+    """The names by which a service may refuse *members* that are written into *own*."""
+    pending: list[tuple[Mapping[str, Any], Any]] = [(members, own)]
+    while pending:
+        given, into = pending.pop()
+        for name, value in given.items():
+            yield name
+            if isinstance(value, Mapping) and isinstance(into, Mapping) and name in into:
+                pending.append((value, into[name]))
+
+
+def _is_rest(value: Any) -> bool:
+    """Whether *value* is what is left of an object whose kind was understood."""
+    return isinstance(value, Mapping) and "type" not in value
+
+
+def unsent(withheld: Iterable[str], refused: Iterable[str]) -> Mapping[str, str]:
+    """Names that the operator keeps back, and those that the service *refused*, each with its rule."""
+    return {**dict.fromkeys(refused, REFUSED), **dict.fromkeys(withheld, WITHHELD)}
