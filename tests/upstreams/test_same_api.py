@@ -10,10 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
+import openai
 import pytest
+from anthropic._models import construct_type_unchecked
+from anthropic.lib.streaming._messages import accumulate_event
+from anthropic.types import RawMessageStreamEvent
 from attrs import evolve, frozen
+from openai._models import construct_type_unchecked as openai_construct
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.lib.streaming.responses._responses import ResponseStreamState
+from openai.types.chat import ChatCompletionChunk
+from openai.types.responses import ResponseStreamEvent
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
@@ -24,6 +33,7 @@ from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_completions.dialect import OpenAICompletions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
+from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.model.events import Event, MessageEnd, Notice
 from kiro_asgi.model.message import fold, replay
 from kiro_asgi.stages.answer import Plan, build_pipeline
@@ -34,6 +44,7 @@ from kiro_asgi.upstreams.gemini.answer import stages as gemini_stages
 from kiro_asgi.upstreams.json_events import JsonEvents
 from kiro_asgi.upstreams.openai.answer import stages as chat_stages
 from kiro_asgi.upstreams.openai.responses_answer import stages as responses_stages
+from tests.conformance.responses_schema import sse_events
 
 Json = dict[str, Any]
 Stages = tuple[Stage[Any, Any], ...]
@@ -443,3 +454,99 @@ def test_another_api_gets_nothing_of_it(api: Api) -> None:
                 encoder = dialect.encoder(ResponseMeta("resp_1", "m", 1))
                 written = b"".join(piece for event in found for piece in encoder.feed([event]))
                 assert b'"lost-' not in written
+
+
+# The official clients.
+
+
+def whole_message(events: Iterable[Json]) -> Any:
+    """What Anthropic's client makes of a stream."""
+    known = {f"{name}_{end}" for name in ("message", "content_block") for end in ("start", "delta", "stop")}
+    snapshot: Any = None
+    buffers: dict[int, bytes] = {}
+    for event in events:
+        if event["type"] in known:
+            value: Any = construct_type_unchecked(value=event, type_=cast("Any", RawMessageStreamEvent))
+            snapshot = accumulate_event(event=value, current_snapshot=snapshot, json_bufs=buffers)
+    return snapshot.content
+
+
+def whole_completion(events: Iterable[Json]) -> Any:
+    """What OpenAI's client makes of chunks."""
+    state: Any = ChatCompletionStreamState()
+    for event in events:
+        state.handle_chunk(ChatCompletionChunk.model_validate(event))
+    return state.current_completion_snapshot.choices
+
+
+def whole_response(events: Iterable[Json]) -> Any:
+    """What OpenAI's client makes of the events of a response."""
+    state: Any = ResponseStreamState(input_tools=openai.omit, text_format=openai.omit)
+    last: Any = None
+    for event in events:
+        [*_, last] = state.handle_event(openai_construct(value=event, type_=cast("Any", ResponseStreamEvent)))
+    return last.response.output
+
+
+OFFICIAL = {
+    "anthropic": (whole_message, "content"),
+    "openai_chat": (whole_completion, "choices"),
+    "openai_responses": (whole_response, "output"),
+}
+"""API to its client, and the member with what the model has made."""
+
+
+@pytest.mark.parametrize(("api", "answer"), [each for each in EVERY if each.values[0].name in OFFICIAL])
+def test_official_clients_read_it(api: Api, answer: str) -> None:
+    """What they put together of a stream has blocks, choices and items of the kinds that a collected answer has."""
+    numbers = count(1)
+    [*begun, last] = api.answers[answer]
+    if api.name == "anthropic":
+        last = begun.pop()
+    unknown = unknown_block(api, "unknown") if api.name != "openai_responses" else []  # of which its client warns
+    given = [*begun, *unknown, last, *api.answers[answer][len(begun) + 1 :]]
+    events = [each if api.skipped(each) else with_members(each, numbers) for each in given]
+    streamed, _ = received(api, events, "streamed")
+    collected, _ = received(api, events, "collected")
+    put_together, member = OFFICIAL[api.name]
+    found = put_together(sse_events([streamed.replace(b"data: [DONE]\n\n", b"")]))
+
+    assert [getattr(each, "type", None) for each in found] == [
+        each.get("type") for each in json.loads(collected)[member]
+    ]
+
+
+# Attacks.
+
+
+def test_a_flood_of_what_nobody_knows_is_passed_on_or_refused() -> None:
+    """Streamed pieces are not kept; what waits for the end of the answer has a limit."""
+    messages_api, chat_api = API["anthropic"], API["openai_chat"]
+    head, *rest = MESSAGES["text"]
+    new_events = [{"type": "new_thing", "of": "x" * 1000}] * 2000
+    found, _ = received(messages_api, [head, *rest[:1], *new_events, *rest[1:]], "streamed")
+    assert found.count(b"event: new_thing\n") == len(new_events)
+
+    labels = [{**chunk, "x": f"{number}" + "y" * 1000} for number, chunk in enumerate(CHAT["text"][:1] * 2000)]
+    found, _ = received(chat_api, [*labels, *CHAT["text"]], "streamed")
+    assert found.count(b'"x":"') == len(labels)
+
+    for flood in (
+        [{"type": "message_delta", "delta": {f"x_{number}": "y" * 100}} for number in range(400)],
+        placed(7, {"type": "hologram"}, *[{"type": "text_delta", "text": "y" * 100}] * 400),
+    ):
+        planned = evolve(plan(messages_api, "collected"), answer_bytes=100_000, kept_whole=True)
+        with pytest.raises(AnswerTooLarge):
+            events_of(messages_api, [head, *flood, *rest], planned)
+
+
+def test_members_that_are_deep_are_handed_on() -> None:
+    """As deep as an answer may be, in pieces that are put together."""
+    deep: Any = "end"
+    for _ in range(90):
+        deep = {"x": deep}
+    [head, opened, piece, *rest] = MESSAGES["text"]
+    pieces = [{**piece, "delta": {**piece["delta"], "y": deep}}] * 2
+    for way in WAYS:
+        found, _ = received(API["anthropic"], [head, opened, *pieces, *rest], way)
+        assert b'{"x":' * 90 in found

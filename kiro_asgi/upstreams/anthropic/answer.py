@@ -284,7 +284,7 @@ class MessageEvents:
         kind, about = text_of(block, "type"), others(value, _PLACED)
         opener = OPENERS.get(kind)
         if opener is None:
-            self._open[index] = Opaque([{**about, **block}]), size
+            self._open[index] = Opaque([{**about, **block}], self._budget), size
             return
         opened = opener(block, self._calls, self._searches)
         self._open[index] = opened, 0 if opened.lasting else size
@@ -300,8 +300,9 @@ class MessageEvents:
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         delta, (block, _) = object_of(value.get("delta")), self._open.get(index_of(value), _NONE)
         kind = delta.get("type")
+        if kind == "text_delta" and len(delta) == 2 and len(value) == 3:  # nothing else in it, as nearly always
+            return block.add_text(text_of(delta, "text"))
         if block.is_opaque:
-            self._budget.take(ITEM + size_of_value(value))
             return block.take({**others(value, _PLACED), **delta})
         if kind == "text_delta":
             read = block.add_text(text_of(delta, "text"))
@@ -316,7 +317,7 @@ class MessageEvents:
         else:
             notice = Notice("delta.unknown", clean(str(kind))[:60])
             return self._more(block, {**others(value, _PLACED), **delta}, notice)
-        if len(delta) == 2 and len(value) == 3:  # nothing else in it
+        if len(delta) == 2 and len(value) == 3:
             return read
         return (*read, *self._more(block, others(value, _PLACED) | others(delta, PIECES[kind])))
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     UNAVAILABLE,
     WEB_SEARCH,
@@ -210,10 +211,21 @@ class Opaque(OpenBlock):
     _pieces: list[Mapping[str, Any]]
     """Its start, and what followed."""
 
+    _budget: AnswerBudget
+
     def take(self, delta: Mapping[str, Any]) -> Iterable[Delta]:
-        """Gather a piece; no deltas yet."""
+        """Gather a piece; no deltas yet.
+
+        Raises:
+            AnswerTooLarge: There is no room for it.
+        """
+        self._budget.take(ITEM + size_of_value(delta))
         self._pieces.append(delta)
         return ()
+
+    def add_text(self, text: str) -> Iterable[Delta]:
+        """Gather a piece that is text."""
+        return self.take({"type": "text_delta", "text": text})
 
     def begin_with(self, unread: Unread) -> None:
         """Its start has them."""

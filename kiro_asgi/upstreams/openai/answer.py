@@ -183,7 +183,11 @@ class ChunkDecoder:
         choice = choices[0]
         if type(choice) is not dict or choice.get("finish_reason") or choice.get("index") or value.get("error"):
             return ""
-        if not ((value.keys() <= _PLAIN_CHUNK and choice.keys() <= _PLAIN_CHOICE) or self._is_known(value, choice)):
+        if not (_PLAIN_CHUNK.issuperset(value) and _PLAIN_CHOICE.issuperset(choice)) and not self._is_known(
+            value, choice
+        ):
+            return ""
+        if choice.get("logprobs"):
             return ""
         delta = choice.get("delta")
         if type(delta) is not dict or len(delta) > 1 + ("role" in delta):
@@ -446,9 +450,9 @@ _CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "error
 _CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation"})
 """Members of a choice and of a chunk that are read."""
 
-_PLAIN_CHOICE: Final = frozenset({"index", "delta", "finish_reason"})
-_PLAIN_CHUNK: Final = _CHUNK - {"error"}
-"""Members of those that hold text alone."""
+_PLAIN_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_PLAIN_CHUNK: Final = _CHUNK | {"system_fingerprint", "service_tier"}
+"""Members of those that hold text alone; OpenAI's first and last chunk, which do not, have the last two as well."""
 
 
 ERRORS: Final = frozenset({b"error"})
