@@ -228,8 +228,8 @@ def structured(pairing: Pairing) -> None:
 
 
 UNASKED: Final = ("flood", "long", "bytes", "chunks", "slow", "whole", "unknown-event")
-"""Markers of answers that are only much, late, or in other pieces, and of events that nobody knows: they reach clients of
-the service's own API, and the strict ones of these tests refuse them."""
+"""Markers of answers that are only much, late, or in other pieces, and of events that nobody knows: they reach clients
+of the service's own API, and the strict ones of these tests refuse them."""
 
 ASKED: Final = (
     *(f"sim:{name}" for name in {**ANSWERS, **EXTRA_ANSWERS} if name not in UNASKED),
