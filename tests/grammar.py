@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Event,
     MessageEnd,
+    MessageMembers,
     MessageStart,
+    OpaqueBlock,
+    OpaqueEvent,
     RefusalDelta,
     ServerCall,
     ServerResult,
@@ -30,7 +34,11 @@ PIECES: dict[BlockKind, type] = {
     BlockKind.TOOL_CALL: ToolInputDelta,
 }
 
-VALUES: dict[BlockKind, type] = {BlockKind.SERVER_CALL: ServerCall, BlockKind.SERVER_RESULT: ServerResult}
+VALUES: dict[BlockKind, type] = {
+    BlockKind.SERVER_CALL: ServerCall,
+    BlockKind.SERVER_RESULT: ServerResult,
+    BlockKind.OPAQUE: OpaqueBlock,
+}
 
 
 def check_events(events: Iterable[Event]) -> MessageEnd:
@@ -38,7 +46,7 @@ def check_events(events: Iterable[Event]) -> MessageEnd:
 
     A call that the end reports as cut or malformed may hold any text: part of it may have been streamed.
     """
-    stream = list(events)
+    stream = [*_without_members(events)]
     assert stream, "no event at all"
     assert type(stream[0]) is MessageStart, f"begins with {stream[0]}"
     end = stream[-1]
@@ -51,6 +59,21 @@ def check_events(events: Iterable[Event]) -> MessageEnd:
     assert number, "a message without a block"
     _check_server_tools(stream)
     return end
+
+
+def _without_members(events: Iterable[Event]) -> Iterator[Event]:
+    """*events* without those that may stand between others, behind the start or, members of a block, within it."""
+    block: BlockStart | None = None
+    begun = False
+    for event in events:
+        if isinstance(event, MessageMembers | OpaqueEvent):
+            assert begun, f"{event} before the start"
+        elif isinstance(event, BlockMembers):
+            assert block is not None and block.kind is event.kind, f"{event} in {block}"
+        else:
+            begun = True
+            block = event if isinstance(event, BlockStart) else None if isinstance(event, BlockEnd) else block
+            yield event
 
 
 def _check_block(stream: list[Event], position: int, number: int, cut: set[str]) -> int:

@@ -52,6 +52,7 @@ BOUNDED = {
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
+    "model.unread": {"_put_together": READ, "accumulated": READ},
     "replay.trimming": {"_replaced": READ},
     "stages.arguments": {"_decoded": ARGUMENTS, "_with_twins": ARGUMENTS},
     "stages.tool_calls": {"_room": ONCE},

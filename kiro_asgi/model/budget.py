@@ -19,10 +19,15 @@ from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import (
     BlockEnd,
+    BlockMembers,
     BlockStart,
     Citation,
     MalformedCall,
+    MessageMembers,
+    MessageStart,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
     ServerCall,
@@ -31,10 +36,13 @@ from kiro_asgi.model.events import (
     TextDelta,
     ThinkingDelta,
     ToolCallCut,
+    ToolCallEnd,
     ToolCallMalformed,
+    ToolCallStart,
     ToolInputDelta,
     TruncationInfo,
 )
+from kiro_asgi.model.unread import Unread
 
 ITEM: Final = 512
 """Bytes that a block or a call costs in addition to its texts: objects, ids, entries in indexes."""
@@ -118,12 +126,31 @@ def _of_citation(item: Citation) -> int:
 
 def _of_result(item: ServerResult) -> int:
     texts = (text for hit in item.output.hits for text in astuple(hit))
-    return ITEM * (1 + len(item.output.hits)) + getsizeof(item.output.text) + sum(map(getsizeof, texts))
+    size = ITEM * (1 + len(item.output.hits)) + getsizeof(item.output.text) + sum(map(getsizeof, texts))
+    return size + of_unread(item.origin)
+
+
+def of_unread(unread: Unread | None) -> int:
+    """Bytes that it costs to keep what was not understood."""
+    return 0 if unread is None else ITEM + size_of_value(unread.members)
+
+
+def _of_opaque(item: MessageMembers | BlockMembers | OpaqueEvent) -> int:
+    return of_unread(item.unread)
+
+
+def _of_opaque_block(item: OpaqueBlock) -> int:
+    return of_unread(item.unread) + size_of_value(item.pieces)
+
+
+def _of_message_start(item: MessageStart) -> int:
+    return ITEM + sum(map(of_unread, item.unread))
 
 
 def _of_start(item: BlockStart) -> int:
     value = 0 if item.value is None else size_of(item.value)
-    return ITEM + getsizeof(item.call_id) + getsizeof(item.name) + getsizeof(item.data) + value
+    names = getsizeof(item.call_id) + getsizeof(item.name) + getsizeof(item.data)
+    return ITEM + names + value + of_unread(item.unread)
 
 
 def _of_failed(item: TruncationInfo | MalformedCall) -> int:
@@ -137,14 +164,19 @@ _SIZERS: Final[Mapping[type, Callable[[Any], int]]] = MappingProxyType(
         Citation: _of_citation,
         ToolInputDelta: lambda item: getsizeof(item.json) + _PIECE,
         SignatureDelta: lambda item: getsizeof(item.signature) + _OBJECT,
-        RedactedThinking: lambda item: getsizeof(item.data) + _OBJECT,
+        RedactedThinking: lambda item: getsizeof(item.data) + _OBJECT + of_unread(item.unread),
         Notice: lambda item: getsizeof(item.code) + getsizeof(item.detail) + ITEM,
         ToolCallCut: lambda item: _of_failed(item.info),
         ToolCallMalformed: lambda item: _of_failed(item.info),
         TruncationInfo: _of_failed,
         MalformedCall: _of_failed,
-        ServerCall: lambda item: ITEM + size_of_value(item.input),
+        ToolCallStart: lambda item: ITEM + of_unread(item.unread),
+        ToolCallEnd: lambda item: ITEM + of_unread(item.unread),
+        ServerCall: lambda item: ITEM + size_of_value(item.input) + of_unread(item.origin),
         ServerResult: _of_result,
+        **dict.fromkeys((MessageMembers, BlockMembers, OpaqueEvent), _of_opaque),
+        OpaqueBlock: _of_opaque_block,
+        MessageStart: _of_message_start,
         BlockStart: _of_start,
         BlockEnd: lambda _: 0,
         dict: size_of_value,

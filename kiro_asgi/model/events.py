@@ -5,13 +5,18 @@ vendor-neutral stage, `kiro_asgi.stages.blocks.BlockFramer`, turns them into **e
 
     stream = MessageStart block* MessageEnd
     block  = BlockStart piece* BlockEnd
-    piece  = TextDelta | Citation | RefusalDelta | ThinkingDelta | SignatureDelta | ToolInputDelta
+    piece  = TextDelta | Citation | RefusalDelta | ThinkingDelta | SignatureDelta | ToolInputDelta | BlockMembers
 
     a TEXT block holds TextDelta* Citation*, a REFUSAL block RefusalDelta only, a THINKING block ThinkingDelta*
     SignatureDelta?, a REDACTED_THINKING block nothing (its data is in BlockStart), a TOOL_CALL block ToolInputDelta*
-    whose texts join to one JSON object, a SERVER_CALL and a SERVER_RESULT block nothing (their value is in BlockStart);
+    whose texts join to one JSON object, a SERVER_CALL, a SERVER_RESULT and an OPAQUE block nothing (their value is in
+    BlockStart);
     a TEXT block that continues another stands right after it; a result stands somewhere after its call, and after
-    one that the model does not reword stands a TEXT block with the same content
+    one that the model does not reword stands a TEXT block with the same content; BlockMembers stand anywhere in a
+    block of their kind, MessageMembers and an OpaqueEvent anywhere behind MessageStart
+
+Members and what is opaque are of one API, whose reader does not understand them (`kiro_asgi.model.unread`); they are
+there only where the client's API is the same.
 
 Blocks never overlap and are numbered 0, 1, 2 … without gaps.  Every dialect's encoder is a table over this grammar, and
 `kiro_asgi.model.message.fold` turns the same events into a whole message.
@@ -25,10 +30,13 @@ from typing import Any, Final, Literal, TypeVar
 
 from attrs import field, frozen
 
+from kiro_asgi.model.unread import Unread
+
 __all__ = [
     "Appendix",
     "BlockEnd",
     "BlockKind",
+    "BlockMembers",
     "BlockStart",
     "Citation",
     "CodeReferences",
@@ -41,10 +49,13 @@ __all__ = [
     "Grounding",
     "MalformedCall",
     "MessageEnd",
+    "MessageMembers",
     "MessageStart",
     "Metering",
     "ModelName",
     "Notice",
+    "OpaqueBlock",
+    "OpaqueEvent",
     "RedactedThinking",
     "RefusalDelta",
     "ServerCall",
@@ -89,6 +100,8 @@ class BlockKind(Enum):
     TOOL_CALL = "tool_call"
     SERVER_CALL = "server_call"
     SERVER_RESULT = "server_result"
+    OPAQUE = "opaque"
+    """One that the reader of its API does not understand."""
 
 
 class StopReason(Enum):
@@ -193,6 +206,9 @@ class ServerCall:
     """E.g. ``web_search``."""
 
     input: Mapping[str, Any] = field(factory=dict)
+    origin: Unread | None = field(default=None, eq=False)
+    """The whole block as the service has sent it; ``None`` where the gateway runs the tool."""
+
     event_type: Literal["server_call"] = _type("server_call")
 
 
@@ -202,6 +218,9 @@ class ServerResult:
 
     call: ServerCall
     output: ToolOutput
+    origin: Unread | None = field(default=None, eq=False)
+    """As of `ServerCall`."""
+
     event_type: Literal["server_result"] = _type("server_result")
 
 
@@ -295,6 +314,9 @@ class RedactedThinking:
     data: str
     """Base64, opaque."""
 
+    unread: Unread | None = None
+    """Members of its block that are not understood."""
+
     event_type: Literal["redacted_thinking"] = _type("redacted_thinking")
 
 
@@ -312,6 +334,9 @@ class ToolCallFragment:
     stop: bool = False
     """Whether the arguments are complete with this fragment."""
 
+    unread: Unread | None = None
+    """Members of the call that are not understood, as far as this frame has any."""
+
     event_type: Literal["tool_call_fragment"] = _type("tool_call_fragment")
 
 
@@ -321,6 +346,9 @@ class ToolCallStart:
 
     call_id: str
     name: str
+    unread: Unread | None = None
+    """Members of the call that are not understood, as far as they are known."""
+
     event_type: Literal["tool_call_start"] = _type("tool_call_start")
 
 
@@ -329,6 +357,9 @@ class ToolCallEnd:
     """The tool call's arguments are complete and valid."""
 
     call_id: str
+    unread: Unread | None = None
+    """Members of the call that are not understood, and came after it had begun to be sent."""
+
     event_type: Literal["tool_call_end"] = _type("tool_call_end")
 
 
@@ -534,6 +565,65 @@ class Usage:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
+# What the reader of an API does not understand, for clients of the same API.
+
+
+@frozen
+class MessageMembers:
+    """Members of the message that are not understood."""
+
+    unread: Unread
+    """In the shape of an event of the API, which holds nothing else."""
+
+    instead: tuple[Notice, ...] = ()
+    """What clients of other APIs get."""
+
+    event_type: Literal["message_members"] = _type("message_members")
+
+
+@frozen
+class BlockMembers:
+    """Members of one block that are not understood; one that is not open yet begins with them."""
+
+    kind: BlockKind
+    unread: Unread
+    """In the shape of the block, or a piece of a kind that is not understood, in the shape of that."""
+
+    instead: tuple[Notice, ...] = ()
+    """As of `MessageMembers`."""
+
+    event_type: Literal["block_members"] = _type("block_members")
+
+
+@frozen
+class OpaqueBlock:
+    """A whole block of a kind that is not understood."""
+
+    unread: Unread
+    """The block."""
+
+    pieces: tuple[Mapping[str, Any], ...] = ()
+    """The block as it opened, and its pieces, as they came in a stream; none where it came whole."""
+
+    instead: tuple[TextDelta | ThinkingDelta | Notice, ...] = ()
+    """As of `MessageMembers`."""
+
+    event_type: Literal["opaque_block"] = _type("opaque_block")
+
+
+@frozen
+class OpaqueEvent:
+    """An event of a stream that is not understood, and that has no place in an answer that is sent whole."""
+
+    unread: Unread
+    """The event."""
+
+    instead: tuple[Notice, ...] = ()
+    """As of `MessageMembers`; clients that receive the answer whole get it, too."""
+
+    event_type: Literal["opaque_event"] = _type("opaque_event")
+
+
 Delta = (
     TextDelta
     | TextBreak
@@ -562,6 +652,10 @@ Delta = (
     | ModelName
     | Notice
     | Usage
+    | MessageMembers
+    | BlockMembers
+    | OpaqueBlock
+    | OpaqueEvent
 )
 """Items between an upstream's decoder and the framer."""
 
@@ -575,6 +669,9 @@ class MessageStart:
 
     usage: Usage = field(factory=Usage)
     """Facts that are known before the answer: the estimated size of the prompt."""
+
+    unread: tuple[Unread, ...] = ()
+    """Members of the message that are not understood and came before its content, as of `MessageMembers`."""
 
     event_type: Literal["message_start"] = _type("message_start")
 
@@ -596,11 +693,14 @@ class BlockStart:
     data: str = ""
     """Sealed thinking; empty unless *kind* is ``REDACTED_THINKING``."""
 
-    value: ServerCall | ServerResult | None = None
-    """The whole block, where *kind* is ``SERVER_CALL`` or ``SERVER_RESULT``."""
+    value: ServerCall | ServerResult | OpaqueBlock | None = None
+    """The whole block, where *kind* is ``SERVER_CALL``, ``SERVER_RESULT`` or ``OPAQUE``."""
 
     continues: bool = False
     """Whether the text goes on from the text block before, which ended for its citations only."""
+
+    unread: Unread | None = None
+    """Members that are not understood, as far as the block begins with them; `BlockMembers` come later."""
 
     event_type: Literal["block_start"] = _type("block_start")
 
@@ -649,6 +749,9 @@ Event = (
     | ThinkingDelta
     | SignatureDelta
     | ToolInputDelta
+    | MessageMembers
+    | BlockMembers
+    | OpaqueEvent
     | BlockEnd
     | MessageEnd
 )

@@ -11,18 +11,22 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Declined,
     Event,
     MalformedCall,
     MessageEnd,
+    MessageMembers,
     MessageStart,
+    OpaqueBlock,
+    OpaqueEvent,
     RefusalDelta,
     ServerCall,
     ServerResult,
@@ -34,6 +38,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.unread import Unread
 
 __all__ = [
     "LONG",
@@ -69,12 +74,17 @@ class TextBlock:
     phase: str = ""
     """As of `BlockEnd`."""
 
+    unread: tuple[Unread, ...] = ()
+    """Members that are not understood, in the order in which they came."""
+
 
 @frozen
 class RefusalBlock:
     """Text by which the model declines to answer."""
 
     text: str
+    unread: tuple[Unread, ...] = ()
+    """As of `TextBlock`."""
 
 
 @frozen
@@ -83,6 +93,8 @@ class ThinkingBlock:
 
     text: str
     signature: str = ""
+    unread: tuple[Unread, ...] = ()
+    """As of `TextBlock`."""
 
 
 @frozen
@@ -90,6 +102,8 @@ class RedactedThinkingBlock:
     """Thinking that only the upstream can read."""
 
     data: str
+    unread: tuple[Unread, ...] = ()
+    """As of `TextBlock`."""
 
 
 @frozen
@@ -101,8 +115,20 @@ class ToolCallBlock:
     input: str
     """The arguments: JSON text of one object."""
 
+    unread: tuple[Unread, ...] = ()
+    """As of `TextBlock`."""
 
-Block = TextBlock | RefusalBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ServerCall | ServerResult
+
+Block = (
+    TextBlock
+    | RefusalBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | ToolCallBlock
+    | ServerCall
+    | ServerResult
+    | OpaqueBlock
+)
 
 
 @frozen
@@ -117,6 +143,8 @@ class Message:
     references: tuple[dict[str, Any], ...] = ()
     malformed: tuple[MalformedCall, ...] = ()
     declined: Declined | None = None
+    unread: tuple[Unread, ...] = ()
+    """Members of the message that are not understood, as of `MessageMembers`, in the order in which they came."""
 
     @property
     def text(self) -> str:
@@ -124,35 +152,45 @@ class Message:
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
 
-def _close(start: BlockStart, pieces: list[str], signature: str, citations: list[Citation], phase: str) -> Block:
-    content = "".join(pieces)
-    match start.kind:
-        case BlockKind.TEXT:
-            return TextBlock(content, tuple(citations), start.continues, phase)
-        case BlockKind.REFUSAL:
-            return RefusalBlock(content)
-        case BlockKind.THINKING:
-            return ThinkingBlock(content, signature)
-        case BlockKind.REDACTED_THINKING:
-            return RedactedThinkingBlock(start.data)
-        case BlockKind.TOOL_CALL:
-            return ToolCallBlock(start.call_id, start.name, content or "{}")
-        case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT:
-            assert start.value is not None, "a block of a server tool without its value"
-            return start.value
+@define
+class _OpenBlock:
+    """What has come of a block."""
+
+    start: BlockStart
+    pieces: list[str] = field(init=False, factory=list)
+    citations: list[Citation] = field(init=False, factory=list)
+    signature: str = field(init=False, default="")
+    unread: list[Unread] = field(init=False, factory=list)
+
+    def close(self, phase: str) -> Block:
+        """The whole block."""
+        start, content = self.start, "".join(self.pieces)
+        unread = (*(() if start.unread is None else (start.unread,)), *self.unread)
+        match start.kind:
+            case BlockKind.TEXT:
+                return TextBlock(content, tuple(self.citations), start.continues, phase, unread)
+            case BlockKind.REFUSAL:
+                return RefusalBlock(content, unread)
+            case BlockKind.THINKING:
+                return ThinkingBlock(content, self.signature, unread)
+            case BlockKind.REDACTED_THINKING:
+                return RedactedThinkingBlock(start.data, unread)
+            case BlockKind.TOOL_CALL:
+                return ToolCallBlock(start.call_id, start.name, content or "{}", unread)
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                assert start.value is not None, "a block that comes whole without its value"
+                return start.value
 
 
 class MessageBuilder:
     """Collects events, as they come, into one message."""
 
-    __slots__ = ("_blocks", "_citations", "_pieces", "_signature", "_start", "message")
+    __slots__ = ("_blocks", "_open", "_unread", "message")
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        self._pieces: list[str] = []
-        self._citations: list[Citation] = []
-        self._signature = ""
-        self._start: BlockStart | None = None
+        self._open: _OpenBlock | None = None
+        self._unread: list[Unread] = []
         self.message: Message | None = None
         """The message, once its `MessageEnd` has been fed."""
 
@@ -164,27 +202,43 @@ class MessageBuilder:
         """
         for event in events:
             match event:
-                case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text):
-                    self._pieces.append(text)
-                case ToolInputDelta(json):
-                    self._pieces.append(json)
-                case Citation():
-                    self._citations.append(event)
-                case SignatureDelta(value):
-                    self._signature = value
                 case BlockStart():
-                    self._start, self._pieces, self._citations, self._signature = event, [], [], ""
-                case BlockEnd(_, phase):
-                    assert self._start is not None, "a block ended that had not begun"
-                    self._blocks.append(_close(self._start, self._pieces, self._signature, self._citations, phase))
-                    self._start, self._pieces = None, []
+                    self._open = _OpenBlock(event)
                 case MessageStart():
-                    pass
+                    self._unread += event.unread
+                case MessageMembers(unread):
+                    self._unread.append(unread)
                 case MessageEnd():
-                    self.message = _finish(tuple(self._blocks), event)
+                    self.message = _finish(tuple(self._blocks), event, tuple(self._unread))
+                case OpaqueEvent():
+                    pass  # of a stream alone
+                case BlockEnd(_, phase):
+                    assert self._open is not None, "a block ended that had not begun"
+                    self._blocks.append(self._open.close(phase))
+                    self._open = None
+                case _:
+                    assert self._open is not None, "a piece outside of a block"
+                    _take(self._open, event)
 
 
-def _finish(blocks: tuple[Block, ...], end: MessageEnd) -> Message:
+def _take(block: _OpenBlock, piece: _Piece) -> None:
+    match piece:
+        case TextDelta(text) | RefusalDelta(text) | ThinkingDelta(text):
+            block.pieces.append(text)
+        case ToolInputDelta(json):
+            block.pieces.append(json)
+        case Citation():
+            block.citations.append(piece)
+        case SignatureDelta(value):
+            block.signature = value
+        case BlockMembers(_, unread):
+            block.unread.append(unread)
+
+
+_Piece = TextDelta | RefusalDelta | ThinkingDelta | ToolInputDelta | Citation | SignatureDelta | BlockMembers
+
+
+def _finish(blocks: tuple[Block, ...], end: MessageEnd, unread: tuple[Unread, ...]) -> Message:
     return Message(
         blocks,
         end.stop_reason,
@@ -194,6 +248,7 @@ def _finish(blocks: tuple[Block, ...], end: MessageEnd) -> Message:
         end.references,
         end.malformed,
         end.declined,
+        unread,
     )
 
 
@@ -235,29 +290,37 @@ _SENTENCE: Final = re.compile(
 def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iterable[Event]:
     match block:
         case TextBlock(text, citations, continues):
-            start = BlockStart(index, BlockKind.TEXT, continues=continues)
-            return chain((start,), map(TextDelta, cut(text)), citations)
-        case RefusalBlock(text):
-            return chain((BlockStart(index, BlockKind.REFUSAL),), map(RefusalDelta, unsplit(text)))
-        case ThinkingBlock(text, signature):
+            start, *more = _begun(index, BlockKind.TEXT, block.unread)
+            return chain((evolve(start, continues=continues), *more), map(TextDelta, cut(text)), citations)
+        case RefusalBlock(text, unread):
+            return chain(_begun(index, BlockKind.REFUSAL, unread), map(RefusalDelta, unsplit(text)))
+        case ThinkingBlock(text, signature, unread):
             thinking = map(ThinkingDelta, unsplit(text)) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()
-            return chain((BlockStart(index, BlockKind.THINKING),), thinking, seal)
-        case RedactedThinkingBlock(data):
-            return (BlockStart(index, BlockKind.REDACTED_THINKING, data=data),)
-        case ToolCallBlock(call_id, name, json):
-            start = BlockStart(index, BlockKind.TOOL_CALL, call_id, name)
-            return chain((start,), map(ToolInputDelta, unsplit(json)))
+            return chain(_begun(index, BlockKind.THINKING, unread), thinking, seal)
+        case RedactedThinkingBlock(data, unread):
+            start, *more = _begun(index, BlockKind.REDACTED_THINKING, unread)
+            return (evolve(start, data=data), *more)
+        case ToolCallBlock(call_id, name, json, unread):
+            start, *more = _begun(index, BlockKind.TOOL_CALL, unread)
+            return chain((evolve(start, call_id=call_id, name=name), *more), map(ToolInputDelta, unsplit(json)))
         case ServerCall():
             return (BlockStart(index, BlockKind.SERVER_CALL, value=block),)
         case ServerResult():
             return (BlockStart(index, BlockKind.SERVER_RESULT, value=block),)
+        case OpaqueBlock():
+            return (BlockStart(index, BlockKind.OPAQUE, value=block),)
+
+
+def _begun(index: int, kind: BlockKind, unread: tuple[Unread, ...]) -> tuple[BlockStart, *tuple[BlockMembers, ...]]:
+    """The start of a block, and the members that it cannot hold."""
+    return BlockStart(index, kind, unread=next(iter(unread), None)), *(BlockMembers(kind, each) for each in unread[1:])
 
 
 def replay(message: Message, cut: Callable[[str], Iterable[str]] = unsplit) -> Iterable[Event]:
     """A stream of events that folds to *message*: one delta a block, but for text that *cut* makes several of, for what
     is long, and for thinking that is only a signature."""
-    yield MessageStart(Usage(input_tokens=message.usage.input_tokens))
+    yield MessageStart(Usage(input_tokens=message.usage.input_tokens), message.unread)
     for index, block in enumerate(message.blocks):
         yield from _open(index, block, cut)
         yield BlockEnd(index, block.phase if isinstance(block, TextBlock) else "")

@@ -21,6 +21,7 @@ from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
 from kiro_asgi.stages.filters import EventCounter, KeptAnswer, RepeatFilter, ServerTools, SingleCall, ToolNames
 from kiro_asgi.stages.limits import Limits
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.parts.argument_text import MENDINGS
 from kiro_asgi.stages.promises import DemandedCall, DemandedSearch, ForbiddenCalls, StructuredAnswer, StructuredCheck
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
@@ -88,6 +89,13 @@ class Repairs:
 @frozen(kw_only=True)
 class Plan:
     """Options of the stages of one answer."""
+
+    api: str = ""
+    """The client's API, `kiro_asgi.dialects.base.Dialect.name`, to which goes what a service of the same API sends and
+    its reader does not understand; empty leaves that out."""
+
+    streamed_api: str = ""
+    """The same where the client receives the events of a stream as they come."""
 
     thinking: str = ""
     """The mode of `ThinkingSplitter`; empty leaves everything as the upstream sent it."""
@@ -305,6 +313,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     permitted = plan.tool_choice.permitted
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         counter,
+        SameApi(plan.api, plan.streamed_api),
         RepeatFilter() if plan.drop_repeated_text else None,
         _splitter(plan) if plan.thinking else None,
         limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it

@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     Appendix,
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     CodeReferences,
@@ -22,9 +23,12 @@ from kiro_asgi.model.events import (
     Event,
     MalformedCall,
     MessageEnd,
+    MessageMembers,
     MessageStart,
     ModelName,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
     ServerCall,
@@ -44,6 +48,7 @@ from kiro_asgi.model.events import (
     Usage,
 )
 from kiro_asgi.model.signatures import read_mark
+from kiro_asgi.model.unread import Unread
 
 _Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
 
@@ -57,12 +62,12 @@ class BlockFramer:
     signature is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its
     own, and so does a marked one (`kiro_asgi.model.signatures`) that comes after another.  Text after a citation or a
     `TextBreak` stands in a block of its own, which continues the one before unless that had a phase; a citation that
-    follows no text is dropped.
+    follows no text is dropped.  What is not understood of the message is held until it starts, for it shows nothing.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
 
     Raises:
-        AnswerTooLarge: There is no room for a notice, a reference or a cut call.
+        AnswerTooLarge: There is no room for a notice, a reference, a cut call, or what waits for the start.
     """
 
     input_tokens: int = 0
@@ -94,6 +99,12 @@ class BlockFramer:
     """Whether what came last is text that goes on in another block."""
 
     _signature: str = field(init=False, default="")
+    _unread: list[Unread] = field(init=False, factory=list)
+    """Members of the message that came before its start."""
+
+    _early: list[Event] = field(init=False, factory=list)
+    """Events that did."""
+
     _stop: Stop = field(init=False, default=Stop(StopReason.END))
     _usage: Usage = field(init=False)
     _truncations: list[TruncationInfo] = field(init=False, factory=list)
@@ -140,7 +151,8 @@ class BlockFramer:
         """Start the message now, if it has not been: for a client that cannot wait any longer."""
         if not self.started:  # set only once the event is taken: an output that sends nothing yet does not take it
             self.started = True
-            yield MessageStart(Usage(input_tokens=self.input_tokens))
+            yield MessageStart(Usage(input_tokens=self.input_tokens), tuple(self._unread))
+            yield from self._early
 
     # The events of a delta are few and known at once: a tuple of them costs less than a generator within a generator.
 
@@ -150,12 +162,13 @@ class BlockFramer:
         call_id: str = "",
         name: str = "",
         data: str = "",
-        value: ServerCall | ServerResult | None = None,
+        value: ServerCall | ServerResult | OpaqueBlock | None = None,
+        unread: Unread | None = None,
     ) -> tuple[Event, ...]:
         before = (*(() if self.started else self.begin()), *(() if self._open is None else self._close_block()))
         continues = self._broken and kind is BlockKind.TEXT
         self._broken = False
-        start = BlockStart(self._next, kind, call_id, name, data, value, continues)
+        start = BlockStart(self._next, kind, call_id, name, data, value, continues, unread)
         self._next += 1
         self._open = kind
         self._accepts = _PIECE[kind]
@@ -199,15 +212,17 @@ class BlockFramer:
         return opened
 
     def _redacted(self, delta: RedactedThinking) -> tuple[Event, ...]:
-        return (*self._open_block(BlockKind.REDACTED_THINKING, data=delta.data), *self._close_block())
+        opened = self._open_block(BlockKind.REDACTED_THINKING, data=delta.data, unread=delta.unread)
+        return (*opened, *self._close_block())
 
     def _call(self, delta: ToolCallStart) -> tuple[Event, ...]:
         lead_in = self._text(TextDelta(self.lead_in)) if self.lead_in and not self._next else ()
-        return (*lead_in, *self._open_block(BlockKind.TOOL_CALL, delta.call_id, delta.name))
+        return (*lead_in, *self._open_block(BlockKind.TOOL_CALL, delta.call_id, delta.name, unread=delta.unread))
 
-    def _call_end(self, _: ToolCallEnd) -> tuple[Event, ...]:
+    def _call_end(self, delta: ToolCallEnd) -> tuple[Event, ...]:
         assert self._open is BlockKind.TOOL_CALL, "a tool call ended that is not open"
-        return self._close_block()
+        late = () if delta.unread is None else (BlockMembers(BlockKind.TOOL_CALL, delta.unread),)
+        return (*late, *self._close_block())
 
     def _call_cut(self, delta: ToolCallCut) -> tuple[Event, ...]:
         self._keep(self._truncations, delta.info)
@@ -230,6 +245,25 @@ class BlockFramer:
         if delta.output.reworded:
             return (*opened, *self._close_block())
         return (*opened, *self._appendix(Appendix(delta.output.told)))
+
+    def _members(self, delta: BlockMembers) -> tuple[Event, ...]:
+        """They begin a block, too, where none of the kind is open, or its seal says that it is complete."""
+        if self._open is delta.kind and not self._signature:
+            return (delta,)
+        return self._open_block(delta.kind, unread=delta.unread)
+
+    def _opaque_block(self, delta: OpaqueBlock) -> tuple[Event, ...]:
+        return (*self._open_block(BlockKind.OPAQUE, value=delta), *self._close_block())
+
+    def _of_message(self, delta: MessageMembers | OpaqueEvent) -> tuple[Event, ...]:
+        if self.started:
+            return (delta,)
+        self.budget.take(size_of(delta))
+        if isinstance(delta, MessageMembers):
+            self._unread.append(delta.unread)
+        else:
+            self._early.append(delta)
+        return ()
 
     def _input(self, _: ToolInputDelta) -> tuple[Event, ...]:
         raise AssertionError("arguments came while no tool call was open")
@@ -272,8 +306,7 @@ _PIECE: Final[Mapping[BlockKind, type | None]] = MappingProxyType(
         **{kind: piece for piece, kind in _KINDS.items()},
         BlockKind.REDACTED_THINKING: None,
         BlockKind.TOOL_CALL: ToolInputDelta,
-        BlockKind.SERVER_CALL: None,
-        BlockKind.SERVER_RESULT: None,
+        **dict.fromkeys((BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE)),
     }
 )
 """The kind of delta that continues a block of each kind."""
@@ -293,6 +326,9 @@ _HANDLERS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]]
         ToolCallMalformed: BlockFramer._call_malformed,
         ServerCall: BlockFramer._server_call,
         ServerResult: BlockFramer._server_result,
+        BlockMembers: BlockFramer._members,
+        OpaqueBlock: BlockFramer._opaque_block,
+        **dict.fromkeys((MessageMembers, OpaqueEvent), BlockFramer._of_message),
         **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
     }
 )

@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.limits import LOOKUPS
 from kiro_asgi.model.budget import AnswerBudget
-from kiro_asgi.model.events import Delta, SignatureDelta, ThinkingDelta, ToolCallStart
+from kiro_asgi.model.events import Delta, MessageMembers, OpaqueEvent, SignatureDelta, ThinkingDelta, ToolCallStart
 from kiro_asgi.model.prompt import Part, Prompt, Role, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.stages.base import Filter
@@ -49,7 +49,8 @@ class CallSignatures(Filter[Delta]):
             elif type(item) is ToolCallStart and self._last:
                 self.budget.take(getsizeof(self._last))
                 self.found[item.call_id], self._last = self._last, ""
-            self._thought = type(item) is ThinkingDelta
+            if type(item) is not MessageMembers and type(item) is not OpaqueEvent:
+                self._thought = type(item) is ThinkingDelta
             yield item
 
 

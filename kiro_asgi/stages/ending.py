@@ -12,13 +12,17 @@ from attrs import define, field, frozen
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     Appendix,
+    BlockMembers,
     ContextUsage,
     ConversationId,
     Delta,
     MalformedCall,
+    MessageMembers,
     Metering,
     ModelName,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
     ServerCall,
@@ -94,11 +98,14 @@ _REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
 _WHOLE: Final = frozenset({ToolCallEnd, ServerCall})
 """Kinds of delta that come only when all of it has arrived."""
 
-_LABELS: Final = frozenset({ConversationId, ModelName, Notice})
+_LABELS: Final = frozenset({ConversationId, ModelName, Notice, MessageMembers, BlockMembers, OpaqueEvent})
 """Kinds of delta that may come without an answer."""
 
 _CONTENT: Final = frozenset(
-    {TextDelta, RefusalDelta, ToolCallEnd, ToolCallCut, ToolCallMalformed, ServerCall, ServerResult, Appendix}
+    {
+        *(TextDelta, RefusalDelta, ToolCallEnd, ToolCallCut, ToolCallMalformed, ServerCall, ServerResult, Appendix),
+        OpaqueBlock,
+    }
 )
 """Kinds of delta that show something."""
 
@@ -117,7 +124,7 @@ _TABLE: Final = (
     _Row(_ANY, frozenset({ToolCallEnd}), StopReason.TOOL_CALL),
     _Row(frozenset({StopReason.TOOL_CALL}), _ANYTHING, StopReason.END),
     _Row(frozenset({StopReason.END, StopReason.PAUSED}), _ANYTHING, None),
-    _Row(_NONE, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed}), StopReason.END),
+    _Row(_NONE, frozenset({TextDelta, RefusalDelta, ServerCall, ToolCallMalformed, OpaqueBlock}), StopReason.END),
     _Row(_NONE, _THINKING, StopReason.LENGTH),
     _Row(_NONE, _ANYTHING, StopReason.END),
 )
@@ -138,8 +145,9 @@ class EndOfStream:
     ``END TOOL_CALL``                                          no tool call                     ``END``
     ``PAUSED``                                                 no tool call                     the upstream's own
     none                                                       text, a refusal, a server        ``END``
-                                                               tool's call, or one that is
-                                                               malformed
+                                                               tool's call, one that is
+                                                               malformed, or a block that is
+                                                               not understood
     none                                                       thinking, neither of those       ``LENGTH``
     none                                                       nothing but reports              ``END``, an empty answer
     none                                                       nothing at all                   an error

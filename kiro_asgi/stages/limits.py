@@ -14,9 +14,11 @@ from attrs import define, field
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import STOP_CHARACTERS
 from kiro_asgi.model.events import (
+    BlockMembers,
     Citation,
     Delta,
     FollowupPrompt,
+    OpaqueBlock,
     RedactedThinking,
     RefusalDelta,
     SignatureDelta,
@@ -147,6 +149,8 @@ _CONTENT: Final = frozenset(
         ToolCallCut,
         ToolCallMalformed,
         FollowupPrompt,
+        BlockMembers,
+        OpaqueBlock,
         Stop,
     }
 )

@@ -19,9 +19,12 @@ from kiro_asgi.limits import STRUCTURED_CHARACTERS, VALIDATION_STEPS
 from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Appendix,
+    BlockKind,
+    BlockMembers,
     Citation,
     Delta,
     Notice,
+    OpaqueBlock,
     RedactedThinking,
     RefusalDelta,
     ServerCall,
@@ -54,6 +57,8 @@ SHOWN: Final = frozenset(
         Appendix,
         ServerCall,
         ServerResult,
+        BlockMembers,
+        OpaqueBlock,
     }
 )
 """Deltas of which the client is sent something, but for those of a call."""
@@ -98,6 +103,12 @@ _CALL_COMPLAINT: Final = (
     "[Notice from the gateway] Your answer was withheld, because it calls none of the tools that it has to call. "
     "Answer again, with such a call and without text before it."
 )
+
+
+def _is_of_text(item: Delta) -> bool:
+    """Whether it is members of a text."""
+    return type(item) is BlockMembers and item.kind is BlockKind.TEXT
+
 
 _OF_A_CALL: Final = frozenset({ToolCallStart, ToolInputDelta, ToolCallEnd})
 
@@ -188,7 +199,7 @@ class DemandedCall(Filter[Delta]):
             if isinstance(item, TextDelta | Appendix):
                 self._withheld += len(item.text)
                 withheld = withheld or not item.text.isspace()
-            elif not isinstance(item, TextBreak | Citation):
+            elif not (isinstance(item, TextBreak | Citation) or _is_of_text(item)):
                 yield item
         if withheld:
             yield Notice(TEXT_WITHHELD)

@@ -16,8 +16,11 @@ from attrs import Attribute, define, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.events import (
+    BlockKind,
+    BlockMembers,
     Citation,
     Delta,
+    OpaqueBlock,
     RedactedThinking,
     RefusalDelta,
     SignatureDelta,
@@ -344,6 +347,8 @@ _BARRIERS: Final = frozenset(
         ToolCallEnd,
         ToolCallCut,
         ToolCallMalformed,
+        BlockMembers,
+        OpaqueBlock,
         Stop,
     }
 )
@@ -429,7 +434,7 @@ class ThinkingSplitter:
         yield handling.thinking(delta.text)
 
     def _other(self, item: Delta) -> Iterator[Delta]:
-        if type(item) not in _SEALS:
+        if type(item) not in _SEALS and not _is_of_thinking(item):
             yield from self._unwrap()
             yield item
         elif self._keeps_thinking or _is_of_a_call(item):
@@ -445,9 +450,14 @@ def _is_of_a_call(seal: Delta) -> bool:
     return type(seal) is SignatureDelta and read_mark(seal.signature).part == CALL
 
 
+def _is_of_thinking(item: Delta) -> bool:
+    """Whether it is members of thinking, which may hold its text once more."""
+    return type(item) is BlockMembers and item.kind is BlockKind.THINKING
+
+
 class OmittedThinking(Filter[Delta]):
     """Drop the text of thinking and keep its seals, for a client that wants nothing else of it."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on, all but `ThinkingDelta`."""
-        return (item for item in items if type(item) is not ThinkingDelta)
+        """Pass *items* on, all but `ThinkingDelta` and what else may hold its text."""
+        return (item for item in items if not (type(item) is ThinkingDelta or _is_of_thinking(item)))

@@ -21,15 +21,19 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of
 from kiro_asgi.model.events import (
+    BlockMembers,
     Citation,
     Delta,
+    MessageMembers,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
     SignatureDelta,
@@ -128,7 +132,10 @@ EQUAL: Final = "tool_call.equal"
 
 
 CONTENT: Final = frozenset(
-    {TextDelta, TextBreak, Citation, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking}
+    {
+        *(TextDelta, TextBreak, Citation, RefusalDelta, ThinkingDelta, SignatureDelta, RedactedThinking),
+        *(MessageMembers, BlockMembers, OpaqueBlock, OpaqueEvent),
+    }
 )
 """Kinds of delta that keep their place among the calls."""
 
@@ -191,7 +198,7 @@ class _Sent:
                 return
             self._prints.add(mark)
         yield from _repair_notices(verdict)
-        yield ToolCallStart(verdict.call_id, verdict.name)
+        yield ToolCallStart(verdict.call_id, verdict.name, verdict.unread)
         yield ToolInputDelta(verdict.input)
         yield ToolCallEnd(verdict.call_id)
 
@@ -380,7 +387,7 @@ class WholeCalls:
                     yield item
                 continue
             call = by_id.get(item.call_id)
-            if call is None or item.stop or not call.name:
+            if call is None or item.stop or not call.name or item.unread is not None:
                 yield from self._process(item)
             elif call.write(item.input) > max_bytes:
                 yield from self._judge(call, call.cut("too large"))
@@ -388,9 +395,7 @@ class WholeCalls:
     def flush(self) -> Iterator[Delta]:
         """Judge the calls that never ended, then send what is due."""
         for call in self._calls.take_all():
-            verdict = call.close(stopped=False, mendings=self.mendings)
-            call.release()
-            yield from self.delivery.accept(call.call_id, verdict)
+            yield from self._accepted(call, call.close(stopped=False, mendings=self.mendings))
         yield from self.delivery.rest()
 
     def _process(self, fragment: ToolCallFragment) -> Iterator[Delta]:
@@ -406,6 +411,7 @@ class WholeCalls:
             call = self._calls.open(call_id)
             yield from _opening_notices(fragment)
         call.take_name(fragment.name)
+        call.take_unread(fragment.unread)
         if call.write(fragment.input) > self.max_bytes:
             yield from self._judge(call, call.cut("too large"))
         elif fragment.stop:
@@ -413,7 +419,13 @@ class WholeCalls:
 
     def _judge(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
         self._calls.take(call)
+        return self._accepted(call, verdict)
+
+    def _accepted(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
+        unread = call.give_unread()
         call.release()
+        if unread is not None and isinstance(verdict, CompleteCall):
+            verdict = evolve(verdict, unread=unread)
         return self.delivery.accept(call.call_id, verdict)
 
 
@@ -433,6 +445,7 @@ class _IncrementalCall(OpenCall):
     def take_in(self, fragment: ToolCallFragment) -> int:
         """Learn from a fragment; the new size in bytes."""
         self.take_name(fragment.name)
+        self.take_unread(fragment.unread)
         if len(self.opener) < 2:
             self.opener = "".join((self.opener + fragment.input).split())[:2]
         return self.write(fragment.input)
@@ -441,7 +454,7 @@ class _IncrementalCall(OpenCall):
         """Deltas that may be sent now and have not been."""
         if not self.started and self.name and isinstance(self.verdict, CompleteCall | None):
             self.started = True
-            yield ToolCallStart(self.call_id, self.name)
+            yield ToolCallStart(self.call_id, self.name, self.give_unread())
         if self.started and not self.streaming and self.opener[:1] == "{" and self.opener not in ("{", "{}"):
             self.streaming = True
             yield ToolInputDelta(self.text)
@@ -460,7 +473,7 @@ class _IncrementalCall(OpenCall):
         yield from _repair_notices(self.verdict)
         if not self.streaming:
             yield ToolInputDelta(self.verdict.input)
-        yield ToolCallEnd(self.call_id)
+        yield ToolCallEnd(self.call_id, self.give_unread())
 
 
 @define

@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     Appendix,
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     CodeReferences,
@@ -27,10 +28,13 @@ from kiro_asgi.model.events import (
     Grounding,
     MalformedCall,
     MessageEnd,
+    MessageMembers,
     MessageStart,
     Metering,
     ModelName,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
     SearchHit,
@@ -53,12 +57,15 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.unread import Unread
 
 MALFORMED = MalformedCall("t2", "f", "invalid JSON", 3, "00")
 CUT = TruncationInfo("t1", "f", "unbalanced delimiters", 3, "00")
 
 CALL = ServerCall("t1", "web_search", "web_search", {"query": "fjords"})
 RESULT = ServerResult(CALL, ToolOutput((SearchHit("Fjords", "https://example.org/"),)))
+UNREAD = Unread("anthropic", {"type": "hologram", "of": [1, {"a": None}]})
+HOLOGRAM = OpaqueBlock(UNREAD, ({"type": "hologram"}, {"of": 1}), (Notice("block.unknown", "hologram"), TextDelta("a")))
 
 SAMPLES = [
     TextDelta("a"),
@@ -68,9 +75,11 @@ SAMPLES = [
     ThinkingDelta("a"),
     SignatureDelta("s"),
     RedactedThinking("ZGF0YQ=="),
+    RedactedThinking("ZGF0YQ==", UNREAD),
     ToolInputDelta("{}"),
     ToolCallFragment("t1"),
     ToolCallFragment("t1", "f", "{}", True),
+    ToolCallFragment("t1", unread=UNREAD),
     ToolCallStart("t1", "f"),
     ToolCallEnd("t1"),
     ToolCallCut(CUT),
@@ -91,10 +100,19 @@ SAMPLES = [
     ModelName("m"),
     Notice("event.unknown", "x"),
     Usage(1, 2, metering=Metering(1.0)),
+    MessageMembers(UNREAD),
+    MessageMembers(UNREAD, (Notice("content.unknown", "of"),)),
+    BlockMembers(BlockKind.TEXT, UNREAD),
+    HOLOGRAM,
+    OpaqueEvent(UNREAD, (Notice("event.unknown", "hologram"),)),
+    ServerCall("t1", "web_search", "web_search", {}, UNREAD),
     MessageStart(),
     BlockStart(0, BlockKind.TOOL_CALL, "t1", "f"),
     BlockStart(0, BlockKind.SERVER_CALL, value=CALL),
     BlockStart(0, BlockKind.SERVER_RESULT, value=RESULT),
+    BlockStart(0, BlockKind.OPAQUE, value=HOLOGRAM),
+    BlockStart(0, BlockKind.TEXT, unread=UNREAD),
+    MessageStart(unread=(UNREAD,)),
     BlockEnd(0),
     MessageEnd(StopReason.LENGTH, truncations=(CUT,), notices=(Notice("a"),)),
 ]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.model.events import Notice, TextDelta, ThinkingDelta, ToolCallFragment
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.gemini.answer import JsonObjects
 from kiro_asgi.upstreams.json_events import HALF
 from kiro_asgi.upstreams.kiro.answer import FrameEventDecoder
@@ -43,7 +44,7 @@ def test_a_text_is_the_same_however_it_is_cut(pieces: list[tuple[str, str]], dat
             delta = {"text": {"content": part}, "thinking": {"reasoning_content": part}}
             values.append(chunk(delta.get(kind, {"tool_calls": [piece(0, None, None, part)]})))
     answer = sse(*values, chunk(finish="stop")) + DONE
-    found = run(Pipeline(*OpenAIUpstream().decoder("text/event-stream")), [answer])
+    found = run(Pipeline(*OpenAIUpstream().decoder("text/event-stream"), SameApi("", "")), [answer])
 
     said = [("text" if type(it) is TextDelta else "thinking", it.text) for it in found if hasattr(it, "text")]
     wanted = [(kind, text) for kind, text in pieces if kind != "call" and text]
@@ -82,7 +83,7 @@ def test_halves(texts: list[str], values: list[object]) -> None:
 def test_half_of_a_character_that_is_left_is_said() -> None:
     """Its other half never came: the answer is not what the model wrote."""
     answer = sse(chunk({"content": "a \ud83d"}), chunk({"content": "b"}), chunk(finish="stop")) + DONE
-    found = run(Pipeline(*OpenAIUpstream().decoder("text/event-stream")), [answer])
+    found = run(Pipeline(*OpenAIUpstream().decoder("text/event-stream"), SameApi("", "")), [answer])
 
     assert [it for it in found if isinstance(it, Notice | ThinkingDelta)] == [HALF]
     assert "".join(it.text for it in found if isinstance(it, TextDelta)) == "a b"

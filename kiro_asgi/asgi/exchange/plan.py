@@ -50,6 +50,8 @@ def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, s
     as_it_comes = parsed.stream and not settings.stream.synthetic
     answer_id = request.meta.id
     return Plan(
+        api=request.dialect.name,
+        streamed_api=request.dialect.name if as_it_comes else "",
         thinking=thinking,
         thinking_tags=tags,
         thinking_omitted=prompt.thinking.omitted,

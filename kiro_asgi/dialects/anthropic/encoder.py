@@ -9,25 +9,30 @@ Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming, https:/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
-from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
+from kiro_asgi.dialects.anthropic.server_tools import API, has_shape, render_server_block, tally
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Declined,
     Event,
     MessageEnd,
+    MessageMembers,
     MessageStart,
+    OpaqueBlock,
+    OpaqueEvent,
     RefusalDelta,
     ServerCall,
     ServerResult,
@@ -48,6 +53,7 @@ from kiro_asgi.model.message import (
     ToolCallBlock,
 )
 from kiro_asgi.model.signatures import UNSIGNED
+from kiro_asgi.model.unread import Unread, restore
 from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
 
 _BEFORE: Final = b'{"id":%b,"type":"message","role":"assistant","model":%b,"content":'
@@ -82,8 +88,21 @@ def render_message(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     blocks = [block for block in message.blocks if has_shape(block) and not _is_blank(block)]
     yield _BEFORE % (quote_bytes(meta.id), quote_bytes(meta.model))
     yield from dump_array(map(_render_block, blocks))
-    stop = render_stop(message)
-    yield b"," + dumps({**stop, "usage": {**render_usage(message.usage), **tally(message.blocks)}})[1:]
+    end = {**render_stop(message), "usage": render_usage(message.usage)}
+    for members in reversed(members_of(API, message.unread)):
+        for part in _of_message(members):
+            restore(end, {name: value for name, value in part.items() if name not in _HEAD})
+    yield b"," + dumps({**end, "usage": {**tally(message.blocks), **end["usage"]}})[1:]
+
+
+_HEAD: Final = frozenset({"id", "type", "role", "model", "content"})
+"""Members of a message before the reason for its end."""
+
+
+def _of_message(members: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Members of a message, from those of an event about it."""
+    yield {name: value for name, value in members.items() if name not in ("message", "delta")}
+    yield from (members[name] for name in ("message", "delta") if name in members)
 
 
 def _is_blank(block: Block) -> bool:
@@ -93,20 +112,28 @@ def _is_blank(block: Block) -> bool:
 
 def _render_block(block: Block) -> Iterable[bytes]:
     match block:
-        case TextBlock(text, citations) if citations:
-            cited = b',"citations":%b}' % dumps([*map(render_citation, citations)])
-            return chain((_TEXT,), dump_text(text), (cited,))
-        case TextBlock(text) | RefusalBlock(text):
-            return chain((_TEXT,), dump_text(text), (b"}",))
-        case ThinkingBlock(text, signature):
-            signed = b',"signature":%b}' % quote_bytes(signature or UNSIGNED)
-            return chain((_THINKING,), dump_text(text), (signed,))
-        case RedactedThinkingBlock(data):
-            return chain((_REDACTED,), dump_text(data), (b"}",))
-        case ToolCallBlock(call_id, name, arguments):
-            return (dumps({"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}),)
+        case TextBlock(text, citations):
+            cited = {"citations": [*map(render_citation, citations)]} if citations else {}
+            return chain((_TEXT,), dump_text(text), _rest(cited, block.unread, "text"))
+        case RefusalBlock(text, unread):
+            return chain((_TEXT,), dump_text(text), _rest({}, unread, "text"))
+        case ThinkingBlock(text, signature, unread):
+            return chain((_THINKING,), dump_text(text), _rest({"signature": signature or UNSIGNED}, unread, "thinking"))
+        case RedactedThinkingBlock(data, unread):
+            return chain((_REDACTED,), dump_text(data), _rest({}, unread, "data"))
+        case ToolCallBlock(call_id, name, arguments, unread):
+            call = {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
+            return (dumps({**call, **joined(API, unread, call.keys())}),)
         case ServerCall() | ServerResult():
             return (dumps(render_server_block(block)),)
+        case OpaqueBlock(unread):
+            return (dumps(dict(unread.members)),)
+
+
+def _rest(own: Mapping[str, Any], unread: Iterable[Unread], text: str) -> tuple[bytes]:
+    """The end of a block behind its type and its *text*: further members of its *own*, and others."""
+    members = {**own, **joined(API, unread, {"type", text, *own})}
+    return (b"," + dumps(members)[1:],) if members else (b"}",)
 
 
 def render_citation(citation: Citation) -> dict[str, Any]:
@@ -175,6 +202,7 @@ _DELTA_KINDS: Final = MappingProxyType(
         BlockKind.TOOL_CALL: (b"input_json_delta", b"partial_json"),
         BlockKind.SERVER_CALL: (b"input_json_delta", b"partial_json"),
         BlockKind.SERVER_RESULT: (b"", b""),
+        BlockKind.OPAQUE: (b"", b""),
     }
 )
 """Kind of block to the type of its pieces and the name of their only field; a sealed block and a result have none."""
@@ -184,13 +212,16 @@ _TEXTS: Final = (BlockKind.TEXT, BlockKind.REFUSAL)
 _MOST_LEADING: Final = 4096
 """Blanks before the first word of a text that are kept."""
 
+_MOST_MEMBERS: Final = 64
+"""Objects with members before it that are."""
+
 _SIGNATURE: Final = (b"signature_delta", b"signature")
 _STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-def _event(name: str, **fields: Any) -> bytes:
+def _event(name: str, /, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), dumps({"type": name, **fields}))
 
 
@@ -211,6 +242,9 @@ def _content_block(start: BlockStart) -> dict[str, Any]:
         case BlockKind.SERVER_RESULT:
             assert isinstance(start.value, ServerResult), "a result without its value"
             return render_server_block(start.value)
+        case BlockKind.OPAQUE:
+            assert isinstance(start.value, OpaqueBlock), "an opaque block without its value"
+            return dict(next(iter(start.value.pieces), start.value.unread.members))
 
 
 class AnthropicEncoder:
@@ -229,7 +263,9 @@ class AnthropicEncoder:
         "_index",
         "_kind",
         "_last",
+        "_late",
         "_leading",
+        "_members",
         "_meta",
         "_prefix",
         "_results",
@@ -248,6 +284,10 @@ class AnthropicEncoder:
         """A block of text that has no word yet."""
         self._leading = ""
         """The blanks that came for it."""
+        self._members: list[Unread] = []
+        """Members that did."""
+        self._late: list[Mapping[str, Any]] = []
+        """Members of the message that its end will have."""
         self._kind: BlockKind | None = None
         """Kind of the open block."""
         self._last = b""
@@ -297,24 +337,33 @@ class AnthropicEncoder:
             "stop_sequence": None,
             "usage": render_usage(item.usage),
         }
+        for members in members_of(API, item.unread):
+            restore(message, members.get("message", {}))
+            self._late.append({name: value for name, value in members.items() if name != "message"})
         return (_event("message_start", message=message),)
 
     def _start_block(self, item: BlockStart) -> tuple[bytes, ...]:
         if item.kind in _TEXTS:
-            self._unopened, self._leading = item, ""
+            self._unopened, self._leading, self._members = item, "", []
             return ()
         return (self._open(item),) if item.value is None or has_shape(item.value) else ()
 
-    def _hold(self, item: Event) -> Iterator[bytes]:
+    def _hold(self, item: Event) -> Iterable[bytes]:
         """Open the block at the first word; a source of blanks is none."""
+        if isinstance(item, BlockMembers):
+            if len(self._members) < _MOST_MEMBERS:
+                self._members.append(item.unread)
+            return ()
         if not isinstance(item, TextDelta | RefusalDelta):
-            return
+            return () if isinstance(item, Citation) else _STEPS[type(item)](self, item)
         text, start = self._leading + item.text, self._unopened
-        if start is not None and text.strip():
-            self._unopened = None
-            yield self._open(start) + self._prefix + quote_bytes(text) + _DELTA_END
-        else:
+        if start is None or not text.strip():
             self._leading = text[:_MOST_LEADING]
+            return ()
+        self._unopened = None
+        opened = self._open(start)
+        before = [self._more(members) for members in members_of(API, self._members)]
+        return (opened + b"".join(before) + self._prefix + quote_bytes(text) + _DELTA_END,)
 
     def _open(self, item: BlockStart) -> bytes:
         self._index += 1
@@ -323,7 +372,38 @@ class AnthropicEncoder:
         self._last = self._owed(item)
         if isinstance(item.value, ServerResult):
             self._results.append(item.value)
-        return _event("content_block_start", index=self._index, content_block=_content_block(item))
+        block, pieces = _content_block(item), self._pieces(item)
+        for members in members_of(API, (item.unread,)):
+            if "type" in members:
+                pieces.append(self._more(members))
+            else:
+                restore(block, members)
+        return _event("content_block_start", index=self._index, content_block=block) + b"".join(pieces)
+
+    def _pieces(self, item: BlockStart) -> list[bytes]:
+        """What follows the start of a block that is known whole."""
+        return [*map(self._piece, item.value.pieces[1:])] if isinstance(item.value, OpaqueBlock) else []
+
+    def _piece(self, delta: Mapping[str, Any]) -> bytes:
+        return _event("content_block_delta", index=self._index, delta=dict(delta))
+
+    def _more(self, members: Mapping[str, Any]) -> bytes:
+        """Members of the open block, in a piece without content; or a piece of another kind, as it came."""
+        if "type" in members or self._kind is None:
+            return self._piece(members)
+        kind, text = (word.decode() for word in _DELTA_KINDS[self._kind])
+        return self._piece({**members, "type": kind, text: ""})
+
+    def _add_members(self, item: BlockMembers) -> tuple[bytes, ...]:
+        return tuple(map(self._more, members_of(API, (item.unread,))))
+
+    def _keep_members(self, item: MessageMembers) -> tuple[bytes, ...]:
+        self._late += members_of(API, (item.unread,))
+        return ()
+
+    def _pass_event(self, item: OpaqueEvent) -> tuple[bytes, ...]:
+        members = dict(item.unread.members)
+        return (_event(members.pop("type"), **members),) if item.unread.api == API else ()
 
     def _owed(self, item: BlockStart) -> bytes:
         """The piece without which clients take the block for incomplete."""
@@ -363,9 +443,13 @@ class AnthropicEncoder:
         usage = render_usage(item.usage)
         if not item.usage.prompt_tokens:
             usage = {name: count for name, count in usage.items() if name.startswith("output")}
-        stop = render_stop(item)
+        end: dict[str, Any] = {"delta": render_stop(item), "usage": usage}
+        for members in reversed(self._late):
+            restore(end, {name: value for name, value in members.items() if name not in ("type", "message")})
+            restore(end, {"delta": members.get("message", {})})
         tools = tally(self._results) if self._results else {}
-        return [*events, _event("message_delta", delta=stop, usage={**usage, **tools}), _END]
+        end["usage"] = {**tools, **end["usage"]}
+        return [*events, _event("message_delta", **end), _END]
 
 
 _STEPS: Final = MappingProxyType[type[Event], Callable[[AnthropicEncoder, Any], Iterable[bytes]]](
@@ -374,6 +458,9 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[AnthropicEncoder, Any], 
         BlockStart: AnthropicEncoder._start_block,
         RefusalDelta: AnthropicEncoder._refusal,
         Citation: AnthropicEncoder._cite,
+        MessageMembers: AnthropicEncoder._keep_members,
+        BlockMembers: AnthropicEncoder._add_members,
+        OpaqueEvent: AnthropicEncoder._pass_event,
         SignatureDelta: AnthropicEncoder._sign,
         BlockEnd: AnthropicEncoder._end_block,
         MessageEnd: AnthropicEncoder._end,

@@ -17,10 +17,21 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
+from kiro_asgi.model.events import (
+    UNAVAILABLE,
+    WEB_SEARCH,
+    OpaqueBlock,
+    SearchHit,
+    ServerCall,
+    ServerResult,
+    ToolOutput,
+)
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps, objects_of, text_of
+
+API: Final = "anthropic"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _PLAIN: Final = "plain."
 """How ``encrypted_content`` begins that is ours: base64 of the snippet, open to everybody."""
@@ -28,16 +39,25 @@ _PLAIN: Final = "plain."
 
 def has_shape(block: object) -> bool:
     """Whether this API has a form for *block*."""
+    if isinstance(block, OpaqueBlock):
+        return block.unread.api == API
     call = block.call if isinstance(block, ServerResult) else block
-    return not isinstance(call, ServerCall) or call.kind in _SHAPES
+    return not isinstance(call, ServerCall) or call.kind in _SHAPES or _origin(call) is not None
 
 
 def render_server_block(block: ServerCall | ServerResult) -> dict[str, Any]:
-    """A call or a result; it `has_shape`."""
+    """A call or a result; it `has_shape`.  One of this API is written as it came."""
+    origin = _origin(block)
+    if origin is not None:
+        return dict(origin)
     if isinstance(block, ServerCall):
         return {"type": "server_tool_use", "id": _id(block), "name": block.kind, "input": dict(block.input)}
     kind = block.call.kind
     return {"type": f"{kind}_tool_result", "tool_use_id": _id(block.call), "content": _content(block)}
+
+
+def _origin(block: ServerCall | ServerResult) -> Mapping[str, Any] | None:
+    return block.origin.members if block.origin is not None and block.origin.api == API else None
 
 
 def tally(blocks: Iterable[object]) -> dict[str, Any]:

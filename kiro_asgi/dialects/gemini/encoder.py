@@ -14,7 +14,7 @@ https://ai.google.dev/api/generate-content#GenerateContentResponse
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,15 +24,20 @@ from kiro_asgi.dialects.base import Apart, ResponseMeta
 from kiro_asgi.dialects.gemini.content import Signing
 from kiro_asgi.dialects.gemini.errors import error_body
 from kiro_asgi.dialects.gemini.parsing import GeminiOptions
+from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Event,
     MessageEnd,
+    MessageMembers,
+    MessageStart,
+    OpaqueBlock,
     RefusalDelta,
     ServerCall,
     ServerResult,
@@ -52,7 +57,8 @@ from kiro_asgi.model.message import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes, text_of
+from kiro_asgi.model.unread import Unread, accumulated, restore
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, quote_bytes, text_of
 
 
 @define
@@ -90,11 +96,11 @@ class GroundingTally:
             self._chars += len(text)
             self._bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
 
-    def tool(self, value: ServerCall | ServerResult | None) -> None:
+    def tool(self, value: ServerCall | ServerResult | OpaqueBlock | None) -> None:
         """A search, or its result."""
         if isinstance(value, ServerCall):
             self._queries += filter(None, (text_of(value.input, "query"),))
-        elif value is not None:
+        elif isinstance(value, ServerResult):
             for hit in value.output.hits:
                 self._page(hit.url, hit.title)
 
@@ -167,12 +173,25 @@ def _escaped(json: bytes) -> bytes:
     return json
 
 
+API: Final = "gemini"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
+
+_OWN_OF_TEXT: Final = frozenset({"text", "thought", "thoughtSignature"})
+
+
 def _thought_or_text(text: bytes, *, thought: bool) -> bytes:
     """A part of text, which is JSON already."""
     return b'{"text":%b,"thought":true}' % text if thought else b'{"text":%b}' % text
 
 
-def _call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, str]) -> bytes:
+def _with_members(part: bytes, members: Mapping[str, Any]) -> bytes:
+    """*part*, an object that is not empty, with *members* that it does not have."""
+    return part[:-1] + b"," + dumps(dict(members))[1:] if members else part
+
+
+def _call_part(
+    call_id: str, name: str, arguments: str, signature: Mapping[str, str], unread: Iterable[Unread] = ()
+) -> bytes:
     """A call.
 
     Raises:
@@ -184,7 +203,9 @@ def _call_part(call_id: str, name: str, arguments: str, signature: Mapping[str, 
         raise UpstreamProtocolError("the arguments of a tool call are not JSON", code="tool_call.arguments") from error
     if not isinstance(value, dict):
         raise UpstreamProtocolError("the arguments of a tool call are not a JSON object", code="tool_call.arguments")
-    return dumps({"functionCall": {"id": call_id, "name": name, "args": value}, **signature})
+    part = {"functionCall": {"id": call_id, "name": name, "args": value}, **signature}
+    restore(part, joined(API, unread, frozenset()))
+    return dumps(part)
 
 
 def _grounding_of(meta: ResponseMeta) -> GroundingTally:
@@ -193,13 +214,72 @@ def _grounding_of(meta: ResponseMeta) -> GroundingTally:
     return GroundingTally(keeps_text=isinstance(options, GeminiOptions) and options.grounded)
 
 
-def _finish(end: Message | MessageEnd, grounding: GroundingTally) -> dict[str, Any]:
-    """Members of a candidate that has ended."""
+def _finish(end: Message | MessageEnd, grounding: GroundingTally, others: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of a candidate that has ended, and *others* of the service's, which knows its own sources best."""
     ended: dict[str, Any] = {"finishReason": _FINISH.get(end.stop_reason, "STOP")}
     if end.stop_reason in _MESSAGES:
         explanation = end.declined.explanation if end.declined is not None else ""
         ended["finishMessage"] = explanation or _MESSAGES[end.stop_reason]
-    return {**ended, "index": 0, **grounding.metadata()}
+    ended |= {"index": 0, **grounding.metadata()}
+    if "groundingMetadata" in others:
+        ended.pop("groundingMetadata", None)
+    restore(ended, others)
+    return ended
+
+
+@define
+class _Members:
+    """Members of an answer that are not understood; of those that several events have the last counts."""
+
+    _top: dict[str, Any] = field(init=False, factory=dict)
+    _candidate: dict[str, Any] = field(init=False, factory=dict)
+    _content: dict[str, Any] = field(init=False, factory=dict)
+    _pieces: list[Mapping[str, Any]] = field(init=False, factory=list)
+
+    def add(self, unread: Iterable[Unread]) -> None:
+        """Take those of some events."""
+        for members in members_of(API, unread):
+            self._top |= members
+            for each in objects_of(members.get("candidates")):
+                self._candidate |= each
+                self._content |= object_of(each.get("content"))
+                if pieces := {name: each[name] for name in _IN_PIECES if name in each}:
+                    self._pieces.append(pieces)
+
+    @property
+    def top(self) -> bytes:
+        """Those of the whole answer, as JSON behind a comma."""
+        return _listed(self._top, _OWN)
+
+    @property
+    def content(self) -> bytes:
+        """Those of its content, likewise."""
+        return _listed(self._content, _OWN_CONTENT)
+
+    @property
+    def candidate(self) -> Mapping[str, Any]:
+        """Those of its candidate."""
+        found = self._candidate | accumulated(self._pieces)
+        return {name: value for name, value in found.items() if name not in _OWN_CANDIDATE}
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """Those of its token counts."""
+        return object_of(self._top.get("usageMetadata"))
+
+
+def _listed(members: Mapping[str, Any], own: Set[str]) -> bytes:
+    others = {name: value for name, value in members.items() if name not in own}
+    return b"," + dumps(others)[1:-1] if others else b""
+
+
+_OWN: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
+_OWN_CANDIDATE: Final = frozenset({"content", "finishReason", "index"})
+_OWN_CONTENT: Final = frozenset({"parts", "role"})
+"""Members that are always ours."""
+
+_IN_PIECES: Final = ("logprobsResult",)
+"""Members of a candidate that come in pieces."""
 
 
 def _tail(meta: ResponseMeta) -> bytes:
@@ -207,10 +287,10 @@ def _tail(meta: ResponseMeta) -> bytes:
     return b',"modelVersion":%b,"responseId":%b}' % (quote_bytes(meta.model), quote_bytes(meta.id))
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
+def _usage_object(usage: Usage, others: Mapping[str, Any]) -> dict[str, Any]:
     """Token counts; thinking is not among those of the candidate, and the cache's are among the prompt's."""
     prompt, thoughts = usage.prompt_tokens, usage.thinking_tokens
-    counts = {
+    counts: dict[str, Any] = {
         "promptTokenCount": prompt,
         "candidatesTokenCount": max(usage.output_tokens - thoughts, 0),
         "totalTokenCount": prompt + usage.output_tokens,
@@ -219,7 +299,7 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
         counts["cachedContentTokenCount"] = usage.cache_read_tokens
     if thoughts:
         counts["thoughtsTokenCount"] = thoughts
-    return counts
+    return {**others, **counts}
 
 
 # A collected answer.
@@ -235,9 +315,12 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     yield b'{"candidates":[{"content":{"parts":'
     for piece in dump_array(_parts(message, signing, grounding)):
         yield _escaped(piece)
-    candidate = dumps(_finish(message, grounding))[1:]
-    usage = dumps(_usage_object(message.usage))
-    yield _escaped(b',"role":"model"},%b],"usageMetadata":%b%b' % (candidate, usage, _tail(meta)))
+    others = _Members()
+    others.add(message.unread)
+    candidate = dumps(_finish(message, grounding, others.candidate))[1:]
+    usage = dumps(_usage_object(message.usage, others.usage))
+    tail = others.top + _tail(meta)
+    yield _escaped(b',"role":"model"%b},%b],"usageMetadata":%b%b' % (others.content, candidate, usage, tail))
 
 
 def _parts(message: Message, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:
@@ -255,22 +338,30 @@ def _parts(message: Message, signing: Signing, grounding: GroundingTally) -> Ite
 def _part(block: Block, signing: Signing, grounding: GroundingTally) -> Iterator[Iterable[bytes]]:
     match block:
         case TextBlock(text) | RefusalBlock(text):
-            if text:
-                grounding.text(text)
-                yield (b'{"text":', *dump_text(text), b"}")
+            grounding.text(text)
+            if text or block.unread:
+                yield (b'{"text":', *dump_text(text), _rest({}, block.unread))
             for citation in block.citations if isinstance(block, TextBlock) else ():
                 grounding.cite(citation)
-        case ThinkingBlock(text, signature):
-            if text:
-                yield (b'{"text":', *dump_text(text), b',"thought":true}')
+        case ThinkingBlock(text, signature, unread):
+            if text or unread:
+                yield (b'{"text":', *dump_text(text), _rest({"thought": True}, unread))
             if (part := signing.thinking(text, signature)) is not None:
                 yield (dumps(part),)
         case RedactedThinkingBlock(data):
             signing.thinking("", "", data)
-        case ToolCallBlock(call_id, name, arguments):
-            yield (_call_part(call_id, name, arguments, signing.of_call()),)
+        case ToolCallBlock(call_id, name, arguments, unread):
+            yield (_call_part(call_id, name, arguments, signing.of_call(), unread),)
+        case OpaqueBlock(unread):
+            yield from ((dumps(dict(members)),) for members in members_of(API, (unread,)))
         case server:
             grounding.tool(server)
+
+
+def _rest(own: Mapping[str, Any], unread: Iterable[Unread]) -> bytes:
+    """The end of a part behind its text."""
+    members = {**own, **joined(API, unread, _OWN_OF_TEXT)}
+    return b"," + dumps(members)[1:] if members else b"}"
 
 
 # A streamed answer.
@@ -294,6 +385,12 @@ class _Encoder:
     """Arguments of a call, or thinking that may be signed."""
 
     _signature: str = field(init=False, default="")
+    _others: _Members = field(init=False, factory=_Members)
+    """Members of the answer, for its end."""
+
+    _members: Mapping[str, Any] = field(init=False, factory=dict)
+    """Members of the open block, for its next part."""
+
     ended: bool = field(init=False, default=False)
     """Whether the last object has been written, or an error instead."""
 
@@ -308,11 +405,11 @@ class _Encoder:
             if type(item) is TextDelta or type(item) is RefusalDelta:
                 self._grounding.text(item.text)
                 if item.text:
-                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=False))
+                    yield self._text(quote_bytes(item.text), thought=False)
             elif type(item) is ThinkingDelta:
                 self._held.append(item.text)
                 if item.text:
-                    yield self._object(_thought_or_text(quote_bytes(item.text), thought=True))
+                    yield self._text(quote_bytes(item.text), thought=True)
             elif type(item) is ToolInputDelta:
                 self._held.append(item.json)
             elif type(item) is BlockEnd:
@@ -322,10 +419,23 @@ class _Encoder:
             else:
                 self._note(item)
 
+    def _text(self, text: bytes, *, thought: bool) -> bytes:
+        part = _thought_or_text(text, thought=thought)
+        if self._members:
+            part, self._members = _with_members(part, self._members), {}
+        return self._object(part)
+
     def _note(self, item: Event) -> None:
         if isinstance(item, BlockStart):
             self._block, self._held, self._signature = item, [], ""
+            self._members = joined(API, (item.unread,), _OWN_OF_TEXT)
             self._grounding.tool(item.value)
+        elif isinstance(item, BlockMembers):
+            self._members = {**self._members, **joined(API, (item.unread,), _OWN_OF_TEXT)}
+        elif isinstance(item, MessageStart):
+            self._others.add(item.unread)
+        elif isinstance(item, MessageMembers):
+            self._others.add((item.unread,))
         elif isinstance(item, SignatureDelta):
             self._signature = item.signature
         elif isinstance(item, Citation):
@@ -334,6 +444,11 @@ class _Encoder:
     def _close(self) -> Iterator[bytes]:
         block, held, self._held = self._block, "".join(self._held), []
         assert block is not None, "a block ended that had not begun"
+        if isinstance(block.value, OpaqueBlock):
+            if block.value.unread.api == API:
+                yield self._object(dumps(dict(block.value.unread.members)))
+        elif self._members and block.kind is not BlockKind.TOOL_CALL:
+            yield self._text(b'""', thought=block.kind is BlockKind.THINKING)
         if block.kind is BlockKind.TOOL_CALL:
             yield from self._call(block, held)
         elif block.kind in (BlockKind.THINKING, BlockKind.REDACTED_THINKING):
@@ -344,7 +459,7 @@ class _Encoder:
     def _call(self, block: BlockStart, arguments: str) -> Iterator[bytes]:
         """A call; one that was cut is left out, as no client could run it."""
         try:
-            part = _call_part(block.call_id, block.name, arguments, {})
+            part = _call_part(block.call_id, block.name, arguments, {}, (Unread(API, self._members),))
         except UpstreamProtocolError:
             return
         signature = self._signing.of_call()
@@ -353,11 +468,11 @@ class _Encoder:
     def _end(self, item: MessageEnd) -> bytes:
         self.ended = True
         last = dumps({"text": "", **self._signing.rest()})
-        candidate = dumps(_finish(item, self._grounding))[1:]
-        usage = dumps(_usage_object(item.usage))
-        return _escaped(
-            b'%b%b],"role":"model"},%b],"usageMetadata":%b%b' % (_BEFORE, last, candidate, usage, self._tail)
-        )
+        others = self._others
+        candidate = dumps(_finish(item, self._grounding, others.candidate))[1:]
+        usage = dumps(_usage_object(item.usage, others.usage))
+        turn = b'%b%b],"role":"model"%b}' % (_BEFORE, last, others.content)
+        return _escaped(b'%b,%b],"usageMetadata":%b%b%b' % (turn, candidate, usage, others.top, self._tail))
 
     def _object(self, part: bytes) -> bytes:
         return _BEFORE + _escaped(part) + self._behind

@@ -16,11 +16,14 @@ https://platform.openai.com/docs/api-reference/chat/object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from attrs import frozen
+
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_chat.parsing import options_of
 from kiro_asgi.dialects.openai_common import ChunkStream, usage_object
@@ -28,11 +31,14 @@ from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Event,
     MessageEnd,
+    MessageMembers,
     MessageStart,
+    OpaqueEvent,
     RefusalDelta,
     ServerResult,
     SignatureDelta,
@@ -41,16 +47,22 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolInputDelta,
     ToolOutput,
+    Usage,
 )
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from kiro_asgi.wire.json import dumps, quote_bytes
+from kiro_asgi.model.unread import Unread, accumulated, restore
+from kiro_asgi.wire.json import dumps, object_of, objects_of, quote_bytes
+
+API: Final = "openai_chat"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
+
+_NO_MEMBERS: Final = MappingProxyType[str, Any]({})
 
 GAP: Final = "\n\n"
 """Stands before the result of a server tool, as this API has no blocks of text."""
 
 _BEFORE: Final = b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":'
-_AFTER: Final = b',"finish_reason":%b,"logprobs":null}],"usage":%b,"service_tier":"default","system_fingerprint":null}'
-"""The JSON around the assistant's turn."""
+"""The JSON before the assistant's turn."""
 
 _MESSAGE_CALL: Final = b'{"id":%b,"type":"function","function":'
 
@@ -79,11 +91,69 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body, in pieces."""
     legacy = options_of(meta).legacy_functions
     yield _BEFORE % (quote_bytes(meta.id), meta.created, quote_bytes(meta.model))
-    yield from _turn(message, legacy)
-    yield _AFTER % (quote_bytes(finish_reason(message.stop_reason, legacy)), dumps(usage_object(message.usage)))
+    found = _Members.of(message.unread)
+    yield from _turn(message, legacy, found.delta)
+    choice = {"finish_reason": finish_reason(message.stop_reason, legacy), "logprobs": None, **found.choice}
+    counted = found.counted(message.usage)
+    rest = {"usage": counted, "service_tier": "default", "system_fingerprint": None, **found.top}
+    yield b",%b],%b" % (dumps(choice)[1:], dumps(rest)[1:])
 
 
-def _turn(message: Message, legacy: bool) -> Iterator[bytes]:
+@frozen
+class _Members:
+    """Members of a completion that are not understood; none has a name that is ours."""
+
+    top: Mapping[str, Any]
+    """Of the whole."""
+
+    choice: Mapping[str, Any]
+    delta: Mapping[str, Any]
+    """Of the assistant's turn."""
+
+    usage: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, unread: Iterable[Unread]) -> _Members:
+        """Those of chunks, put together: turns and probabilities come in pieces, and of all else the last counts."""
+        top: dict[str, Any] = {}
+        choice: dict[str, Any] = {}
+        deltas: list[Mapping[str, Any]] = []
+        logprobs: list[Mapping[str, Any]] = []
+        for members in members_of(API, unread):
+            top |= members
+            for each in objects_of(members.get("choices")):
+                choice |= each
+                deltas.append(object_of(each.get("delta")))
+                logprobs.append({"logprobs": each["logprobs"]} if "logprobs" in each else {})
+        return cls(
+            {name: value for name, value in top.items() if name not in _OWN},
+            {name: value for name, value in (choice | accumulated(logprobs)).items() if name not in _OWN_CHOICE},
+            {name: value for name, value in accumulated(deltas).items() if name not in _OWN_TURN},
+            object_of(top.get("usage")),
+        )
+
+    def counted(self, usage: Usage) -> dict[str, Any]:
+        """Token counts; where the service counts what is not counted here, which is 0 in ours, its own."""
+        counts = usage_object(usage)
+        for name in ("prompt_tokens_details", "completion_tokens_details"):
+            given = object_of(self.usage.get(name))
+            counts[name] = {each: count for each, count in counts[name].items() if count or each not in given}
+        restore(counts, self.usage)
+        return counts
+
+
+_OWN: Final = frozenset({"id", "object", "created", "model", "choices", "usage"})
+_OWN_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason"})
+_OWN_TURN: Final = frozenset(
+    {
+        *("role", "content", "refusal", "annotations", "reasoning_content", "reasoning_details"),
+        *("function_call", "tool_calls"),
+    }
+)
+"""Members that are always ours."""
+
+
+def _turn(message: Message, legacy: bool, others: Mapping[str, Any]) -> Iterator[bytes]:
     """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     thoughts = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
@@ -109,6 +179,9 @@ def _turn(message: Message, legacy: bool) -> Iterator[bytes]:
     elif calls:
         yield b',"tool_calls":'
         yield from dump_array(_tool_calls(message))
+    thought = joined(API, (each for block in thoughts for each in block.unread), _OWN_TURN)
+    if more := {**others, **thought}:
+        yield b"," + dumps(more)[1:-1]
     yield b"}"
 
 
@@ -128,8 +201,12 @@ def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
         if isinstance(block, ThinkingBlock):
             signature = call_signature(block.signature) or signature
         elif isinstance(block, ToolCallBlock):
-            extra = b',"extra_content":' + dumps(extra_content(signature)) if signature else b""
-            yield (_MESSAGE_CALL % quote_bytes(block.call_id), *_function(block), extra + b"}")
+            extra: dict[str, Any] = {"extra_content": extra_content(signature)} if signature else {}
+            members = joined(API, block.unread, {"id", "type", "index"})
+            function = object_of(members.pop("function", None))
+            restore(extra, members)
+            rest = b"," + dumps(extra)[1:] if extra else b"}"
+            yield (_MESSAGE_CALL % quote_bytes(block.call_id), *_function(block, function), rest)
             signature = ""
 
 
@@ -161,12 +238,13 @@ def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": places}
 
 
-def _function(call: ToolCallBlock) -> Iterable[bytes]:
-    return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), b"}")
+def _function(call: ToolCallBlock, others: Mapping[str, Any] = _NO_MEMBERS) -> Iterable[bytes]:
+    rest = {name: value for name, value in others.items() if name not in ("name", "arguments")}
+    after = b"," + dumps(rest)[1:] if rest else b"}"
+    return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), after)
 
 
-_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}%b}]}'
-_EXTRA: Final = b',"extra_content":'
+_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""%b}%b}]}'
 _ARGUMENTS: Final = b'{"tool_calls":[{"index":%d,"function":{"arguments":'
 _ARGUMENTS_END: Final = b"}}]}"
 
@@ -193,10 +271,12 @@ class ChatEncoder(ChunkStream):
         "_calls",
         "_citations",
         "_details",
+        "_held",
         "_include_usage",
         "_input_seen",
         "_legacy",
         "_length",
+        "_members",
         "_signature",
         "_usage_in_finish_chunk",
     )
@@ -212,6 +292,10 @@ class ChatEncoder(ChunkStream):
         self._before_content = self._before + b'{"content":'
         self._after_content = b"}" + self._after
         self._begun = False
+        self._held: list[Mapping[str, Any]] = []
+        """Members that wait for the role chunk."""
+        self._members = _Members.of(())
+        """The latest that have a place at the end."""
         self._calls = 0
         self._details = 0
         """Entries of ``reasoning_details`` so far."""
@@ -243,7 +327,38 @@ class ChatEncoder(ChunkStream):
             return b""
         self._begun = True
         content = b'""' if kind is BlockKind.TEXT else b"null"
-        return b'%b{"role":"assistant","content":%b}%b' % (self._before, content, self._after)
+        held, self._held = self._held, []
+        role = b'%b{"role":"assistant","content":%b}%b' % (self._before, content, self._after)
+        return role + b"".join(map(self._more, held))
+
+    def _start(self, event: MessageStart) -> bytes:
+        self._held += members_of(API, event.unread)
+        return b""
+
+    def _of_message(self, event: MessageMembers) -> bytes:
+        members = members_of(API, (event.unread,))
+        if self._begun:
+            return b"".join(map(self._more, members))
+        self._held += members
+        return b""
+
+    def _more(self, members: Mapping[str, Any]) -> bytes:
+        """A chunk with *members* and no content; counts wait for the end."""
+        found = _Members.of((Unread(API, members),))
+        if found.usage:
+            self._members = found
+        if not (found.top or found.choice or found.delta):
+            return b""
+        choice = {"logprobs": None, **found.choice, "index": 0, "delta": found.delta, "finish_reason": None}
+        top = b"," + dumps(dict(found.top))[1:-1] if found.top else b""
+        return b"%b[%b]%b%b}\n\n" % (self._common, dumps(choice), b',"usage":null' * self._include_usage, top)
+
+    def _of_block(self, event: BlockMembers) -> bytes:
+        members = members_of(API, (event.unread,))
+        if event.kind is not BlockKind.TOOL_CALL:
+            return b"".join(self._more({"choices": [{"delta": each}]}) for each in members)
+        calls = ({"tool_calls": [{**each, "index": self._calls - 1}]} for each in members)
+        return b"".join(self._before + dumps(call) + self._after for call in calls)
 
     def _start_block(self, event: BlockStart) -> bytes:
         head = self._begin(event.kind)
@@ -251,6 +366,8 @@ class ChatEncoder(ChunkStream):
             return head + self._start_call(event)
         if isinstance(event.value, ServerResult):
             return head + self._start_result(event.value)
+        if event.unread is not None:
+            return head + self._of_block(BlockMembers(event.kind, event.unread))
         return head
 
     def _start_result(self, result: ServerResult) -> bytes:
@@ -268,8 +385,12 @@ class ChatEncoder(ChunkStream):
             return self._start_function(event, index)
         self._arguments = self._before + _ARGUMENTS % index, _ARGUMENTS_END + self._after
         signature, self._signature = self._signature, ""
-        extra = _EXTRA + dumps(extra_content(signature)) if signature else b""
-        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name), extra)
+        extra: dict[str, Any] = {"extra_content": extra_content(signature)} if signature else {}
+        members = joined(API, (event.unread,), {"id", "type", "index"})
+        function = joined(API, (Unread(API, object_of(members.pop("function", None))),), {"name", "arguments"})
+        restore(extra, members)
+        rest = (b"," + dumps(each)[1:-1] if each else b"" for each in (function, extra))
+        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name), *rest)
         return self._before + call + self._after
 
     def _start_function(self, event: BlockStart, index: int) -> bytes:
@@ -312,7 +433,8 @@ class ChatEncoder(ChunkStream):
         return rest
 
     def _end(self, event: MessageEnd) -> bytes:
-        usage = dumps(usage_object(event.usage))
+        begun = self._begin(BlockKind.TEXT)
+        usage = dumps(self._members.counted(event.usage))
         finish = b'%b{},"finish_reason":%b,"logprobs":null}]%b}\n\n' % (
             self._before,
             quote_bytes(finish_reason(event.stop_reason, self._legacy)),
@@ -320,7 +442,7 @@ class ChatEncoder(ChunkStream):
         )
         explanation = _explanation(event)
         refusal = self._refusal(RefusalDelta(explanation)) if explanation else b""
-        chunks = self._begin(BlockKind.TEXT) + self._annotations() + refusal + finish
+        chunks = begun + self._annotations() + refusal + finish
         if self._include_usage:
             chunks += b'%b[],"usage":%b}\n\n' % (self._common, usage)
         return chunks
@@ -338,7 +460,10 @@ _NO_ARGUMENTS: Final = ToolInputDelta("{}")
 
 _STEPS: Final = MappingProxyType[type[Event], Callable[[ChatEncoder, Any], bytes]](
     {
-        MessageStart: ChatEncoder._nothing,
+        MessageStart: ChatEncoder._start,
+        MessageMembers: ChatEncoder._of_message,
+        BlockMembers: ChatEncoder._of_block,
+        OpaqueEvent: ChatEncoder._nothing,
         BlockStart: ChatEncoder._start_block,
         Citation: ChatEncoder._cite,
         RefusalDelta: ChatEncoder._refusal,

@@ -18,7 +18,7 @@ Source: https://platform.openai.com/docs/api-reference/responses-streaming
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,6 +26,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.opaque import members_of
 from kiro_asgi.dialects.openai_responses.parsing import options_of
 from kiro_asgi.dialects.openai_responses.response import (
     INCOMPLETE,
@@ -56,11 +57,15 @@ from kiro_asgi.model.events import (
     WEB_SEARCH,
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Event,
     MessageEnd,
+    MessageMembers,
     MessageStart,
+    OpaqueBlock,
+    OpaqueEvent,
     RefusalDelta,
     ServerCall,
     ServerResult,
@@ -73,8 +78,12 @@ from kiro_asgi.model.events import (
     Usage,
 )
 from kiro_asgi.model.prompt import ThinkingPart
-from kiro_asgi.wire.json import JsonError, dumps, loads, quote_bytes
+from kiro_asgi.model.unread import Unread
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, quote_bytes, text_of
 from kiro_asgi.wire.sse import encode_comment
+
+API: Final = "openai_responses"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _NOWHERE: Final = Place(-1, "")
 
@@ -92,6 +101,10 @@ class _ItemBlock:
     length: int = field(init=False, default=0)
     """Characters of them."""
 
+    of_item: dict[str, Any] = field(init=False, factory=dict)
+    of_part: dict[str, Any] = field(init=False, factory=dict)
+    """Members that are not understood."""
+
     _before: bytes = field(init=False, default=b"")
     """Bytes before the number of an event with a piece."""
 
@@ -102,6 +115,12 @@ class _ItemBlock:
     def begun(self) -> bool:
         """Whether pieces are events; those of a part are from its first one on."""
         return bool(self._before)
+
+    def take(self, unread: Unread | None) -> None:
+        """Take members that are not understood; the last of a name counts."""
+        for members in members_of(API, (unread,)):
+            self.of_item |= object_of(members.get("item"))
+            self.of_part |= object_of(members.get("part"))
 
     def _stream(self, name: str, where: bytes) -> None:
         """Make, once, the bytes around the pieces of events *name*; *where* is JSON of the fields that they share."""
@@ -177,7 +196,7 @@ class PartBlock(_ItemBlock):
         done = self._output.frame(
             f"response.{self.shape.events}.done", self._where, member, *text, self.shape.also + b"}"
         )
-        part = self.shape.part(text, self.annotations)
+        part = self.shape.part(text, self.annotations, self.of_part)
         return part, done + self._part_event("done", part)
 
     def _part_event(self, name: str, part: Pieces) -> list[bytes]:
@@ -312,8 +331,32 @@ class ResponsesEncoder:
         events = self._finish_text() + self._output.release("incomplete")
         return events + self._output.snapshot(ResponseOutcome("cancelled"))
 
-    def _start(self, _: MessageStart) -> list[bytes]:
+    def _start(self, event: MessageStart) -> list[bytes]:
+        for unread in event.unread:
+            self._take_members(unread)
         return self._output.snapshot(ResponseOutcome(), "created", "in_progress") + self._compaction_item()
+
+    def _take_members(self, unread: Unread) -> None:
+        for members in members_of(API, (unread,)):
+            self._output.members |= object_of(members.get("response"))
+
+    def _of_message(self, event: MessageMembers) -> list[bytes]:
+        """The response has them at its end."""
+        self._take_members(event.unread)
+        return []
+
+    def _of_block(self, event: BlockMembers) -> list[bytes]:
+        """Its item has them when it is done."""
+        assert self._block is not None, "members outside of a block"
+        self._block.take(event.unread)
+        return []
+
+    def _pass_event(self, event: OpaqueEvent) -> list[bytes]:
+        """An event that nobody here knows; where it names an item, that is the open one."""
+        block, fields = self._block or self._text, _unnumbered(event.unread.members)
+        if "item_id" in fields and block is not None and block.place is not _NOWHERE:
+            fields |= block.place.fields
+        return self._output.event(text_of(event.unread.members, "type"), fields) if event.unread.api == API else []
 
     def _compaction_item(self) -> list[bytes]:
         """The compaction that was made before the answer, as its first item."""
@@ -354,10 +397,14 @@ class ResponsesEncoder:
         return block.feed(text) + self._end_part(block)
 
     def _start_block(self, event: BlockStart) -> list[bytes]:
-        if event.continues and self._text is not None:
+        if event.continues and self._text is not None and not (self._text.of_item or self._text.of_part):
             self._block, self._text = self._text, None
+            self._block.take(event.unread)
             return []
-        return self._finish_text() + _STARTS[event.kind](self, event)
+        events = self._finish_text() + _STARTS[event.kind](self, event)
+        if self._block is not None:
+            self._block.take(event.unread)
+        return events
 
     def _end_block(self, event: BlockEnd) -> list[bytes]:
         block, self._block = self._block, None
@@ -397,7 +444,7 @@ class ResponsesEncoder:
         for each in url_citations(cited) if cited is not None else ():
             events += self._annotate(block, each)
         part, ended = block.end()
-        self._output.hold(block.place, message([part], "", block.phase))
+        self._output.hold(block.place, {**block.of_item, **message([part], "", block.phase)})
         return events + ended
 
     def _annotate(self, block: PartBlock, annotation: dict[str, Any]) -> list[bytes]:
@@ -430,7 +477,7 @@ class ResponsesEncoder:
         if self._sealer is not None:
             self.seals[block.place.id] = self._sealer.seal(block.thinking)
         sealed = self.seals.get(block.place.id, "") if self._options.seals_reasoning else ""
-        return ended + self._output.done(block.place, reasoning(block.shape, parts, sealed))
+        return ended + self._output.done(block.place, {**block.of_item, **reasoning(block.shape, parts, sealed)})
 
     # Calls that the client runs.
 
@@ -453,13 +500,13 @@ class ResponsesEncoder:
         fields = function_fields(block.start, self._options, arguments, status)
         complete = {**block.place.fields, "name": fields["name"], "arguments": arguments}
         done = self._output.event("response.function_call_arguments.done", complete)
-        return owed + done + self._output.done(block.place, fields)
+        return owed + done + self._output.done(block.place, {**block.of_item, **fields})
 
     def _complete_call(self, block: CallBlock) -> list[bytes]:
         """A call of another kind; one that was cut is left out, because it might do what the model did not mean."""
         if not _is_object(block.text):
             return []
-        fields = call_fields(block.start, self._options, block.text or "{}")
+        fields = {**block.of_item, **call_fields(block.start, self._options, block.text or "{}")}
         begun = {**fields, "status": "in_progress"}
         if "input" not in fields:
             place, events = self._output.add(fields["type"], begun)
@@ -469,6 +516,20 @@ class ResponsesEncoder:
             text = {**place.fields, member: fields["input"]}
             events += self._output.event(f"response.custom_tool_call_input.{name}", text)
         return events + self._output.done(place, fields)
+
+    # Items of kinds that are not understood.
+
+    def _start_opaque(self, event: BlockStart) -> list[bytes]:
+        """All of the item, under an id of ours."""
+        value = event.value
+        assert isinstance(value, OpaqueBlock), "an opaque block without its value"
+        if value.unread.api != API:
+            return []
+        item = _without_id(value.unread.members)
+        place, events = self._output.add(text_of(item, "type"), _without_id(next(iter(value.pieces), item)))
+        for piece in value.pieces[1:]:
+            events += self._output.event(text_of(piece, "type"), {**_unnumbered(piece), **place.fields})
+        return events + self._output.done(place, item)
 
     # Calls that are run on the way.
 
@@ -514,6 +575,15 @@ class CommentingEncoder(ResponsesEncoder):
         return _COMMENT
 
 
+def _without_id(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name != "id"}
+
+
+def _unnumbered(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Members of an event but its kind and number."""
+    return {name: value for name, value in event.items() if name not in ("type", "sequence_number")}
+
+
 def _is_object(arguments: str) -> bool:
     try:
         return isinstance(loads(arguments or "{}"), dict)
@@ -527,6 +597,9 @@ _STEPS: Final = MappingProxyType[type[Event], Callable[[ResponsesEncoder, Any], 
         BlockStart: ResponsesEncoder._start_block,
         TextDelta: ResponsesEncoder._piece,
         Citation: ResponsesEncoder._cite,
+        MessageMembers: ResponsesEncoder._of_message,
+        BlockMembers: ResponsesEncoder._of_block,
+        OpaqueEvent: ResponsesEncoder._pass_event,
         RefusalDelta: ResponsesEncoder._piece,
         ThinkingDelta: ResponsesEncoder._piece,
         SignatureDelta: ResponsesEncoder._sign,
@@ -545,6 +618,7 @@ _STARTS: Final = MappingProxyType[BlockKind, Callable[[ResponsesEncoder, BlockSt
         BlockKind.TOOL_CALL: ResponsesEncoder._start_call,
         BlockKind.SERVER_CALL: ResponsesEncoder._start_search,
         BlockKind.SERVER_RESULT: ResponsesEncoder._end_search,
+        BlockKind.OPAQUE: ResponsesEncoder._start_opaque,
     }
 )
 

@@ -36,6 +36,7 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
 )
 from kiro_asgi.model.events import BlockStart, StopReason, Usage
+from kiro_asgi.model.unread import restore
 from kiro_asgi.wire.json import dumps
 
 INCOMPLETE: Final = MappingProxyType(
@@ -48,6 +49,8 @@ INCOMPLETE: Final = MappingProxyType(
 )
 """Why an answer is not complete; after any other stop it is."""
 
+
+_NONE: Final = MappingProxyType[str, Any]({})
 
 UNFINISHED: Final = ("queued", "in_progress")
 """Statuses of a response that is still to be made."""
@@ -85,7 +88,7 @@ class ResponseObject:
         meta: Facts of the answer, with the `ResponsesOptions` of its request.
     """
 
-    __slots__ = ("_static", "id")
+    __slots__ = ("_own", "_static", "id")
 
     def __init__(self, meta: ResponseMeta) -> None:
         self.id = meta.id
@@ -96,18 +99,31 @@ class ResponseObject:
             "model": meta.model,
             **_echo(options_of(meta)),
         }
+        self._own = {*facts, "output"}
         self._static = dumps(facts)[:-1]
 
-    def render(self, outcome: ResponseOutcome, items: Iterable[Pieces]) -> Pieces:
-        """The object with *items* for its output; the first piece ends where that begins, the last follows it."""
-        state = {
+    def render(self, outcome: ResponseOutcome, items: Iterable[Pieces], others: Mapping[str, Any] = _NONE) -> Pieces:
+        """The object with *items* for its output; the first piece ends where that begins, the last follows it.
+
+        Args:
+            outcome: The state of the answer.
+            items: JSON of each.
+            others: Members that are not understood; where it has a member of the same name, that counts, and objects
+                are merged.
+        """
+        state: dict[str, Any] = {
+            "service_tier": others.get("service_tier", "default"),
             "status": outcome.status,
             "completed_at": outcome.completed_at,
             "error": outcome.error,
             "incomplete_details": outcome.incomplete_details,
         }
+        end: dict[str, Any] = {"usage": outcome.usage}
+        if others:
+            restore(state, {name: others[name] for name in state if name in others})
+            restore(end, {name: value for name, value in others.items() if name not in self._own and name not in state})
         before = b'%b,%b,"output":' % (self._static, dumps(state)[1:-1])
-        return Pieces((before, *dump_array(items), b',"usage":%b}' % dumps(outcome.usage)))
+        return Pieces((before, *dump_array(items), b"," + dumps(end)[1:]))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
@@ -140,7 +156,6 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
         "prompt_cache_key": options.prompt_cache_key,
         "reasoning": {name: options.reasoning.get(name) for name in ("effort", "summary")},
         "safety_identifier": options.safety_identifier,
-        "service_tier": "default",
         "store": options.store,
         "temperature": options.temperature,
         "text": {**options.text, "format": dict(options.text["format"])},
@@ -165,6 +180,13 @@ _PREFIXES: Final = MappingProxyType(
         "tool_search_call": "tsc",
         "web_search_call": "ws",
         "compaction": "cmp",
+        "computer_call": "cu",
+        "code_interpreter_call": "ci",
+        "file_search_call": "fs",
+        "image_generation_call": "ig",
+        "mcp_approval_request": "mcpr",
+        "mcp_call": "mcp",
+        "mcp_list_tools": "mcpl",
     }
 )
 """Kind of item to how its ids begin."""
@@ -179,7 +201,7 @@ def item_id(response_id: str, kind: str, index: int) -> str:
 
     ``msg_0123abcd_2`` is a message, the third item of ``resp_0123abcd``.
     """
-    return f"{_PREFIXES[kind]}_{response_id.removeprefix('resp_')}_{index}"
+    return f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{index}"
 
 
 # Items that are made of parts.
@@ -205,10 +227,14 @@ class PartShape:
     also: bytes = b""
     """Further members of events with text: JSON, from the comma on."""
 
-    def part(self, text: Pieces, annotations: Sequence[Any] = ()) -> Pieces:
-        """The part."""
-        marks = b',"annotations":%b%b' % (dumps(annotations), self.also) if self.also else b""
-        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, marks + b"}"))
+    def part(self, text: Pieces, annotations: Sequence[Any] = (), others: Mapping[str, Any] = _NONE) -> Pieces:
+        """The part, with *others*, members that are not understood."""
+        also = self.also if "logprobs" not in others else b""
+        marks = b',"annotations":%b%b' % (dumps(annotations), also) if self.also else b""
+        own = ("type", self.member, "annotations")
+        given = {name: value for name, value in others.items() if name not in own}
+        rest = b"," + dumps(given)[1:] if given else b"}"
+        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, marks + rest))
 
 
 TEXT: Final = PartShape("output_text", "text", "output_text", also=b',"logprobs":[]')
@@ -320,6 +346,8 @@ class OutputItems:
     """Those that are not, as they were sent last."""
 
     _held: tuple[Place, dict[str, Any]] | None = field(init=False, default=None)
+    members: dict[str, Any] = field(init=False, factory=dict)
+    """Of the response, that are not understood."""
 
     @property
     def rendered(self) -> RenderedResponse:
@@ -394,7 +422,7 @@ class OutputItems:
         self._shown = [
             (item_id(self._object.id, self._kinds[index], index), self._items[index]) for index in sorted(self._items)
         ]
-        self.response = self._object.render(outcome, [item for _, item in self._shown])
+        self.response = self._object.render(outcome, [item for _, item in self._shown], self.members)
         events: list[bytes] = []
         for name in names:
             events += self.frame(f"response.{name}", b'"response":', *self.response, b"}")
@@ -406,7 +434,7 @@ class OutputItems:
         Clients may take it for the whole of what has come: https://github.com/openai/openai-node, ``ResponseStream``.
         """
         items = {**self._items, **self._open}
-        response = self._object.render(ResponseOutcome(), [items[index] for index in sorted(items)])
+        response = self._object.render(ResponseOutcome(), [items[index] for index in sorted(items)], self.members)
         return b"".join(self.frame("response.in_progress", b'"response":', *response, b"}"))
 
 

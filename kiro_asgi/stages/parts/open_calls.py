@@ -11,8 +11,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from kiro_asgi.model.budget import ITEM, AnswerBudget
+from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import ToolCallCut, ToolCallFragment, ToolCallMalformed, TruncationInfo
+from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, malformed_call, parse_arguments, truncation_info
 from kiro_asgi.wire.json import JsonError, dumps
 
@@ -45,11 +46,14 @@ class CompleteCall:
     mended: tuple[str, ...] = ()
     """Names of the repairs made in *input*, see `kiro_asgi.stages.parts.argument_text`."""
 
+    unread: Unread | None = None
+    """Members of the call that are not understood."""
+
     @property
     def room(self) -> int:
         """Bytes that it takes, its parsed arguments included."""
         values = self.input.count(",") + self.input.count("[") + self.input.count("{")
-        return getsizeof(self.name) + getsizeof(self.input) + _VALUE * values
+        return getsizeof(self.name) + getsizeof(self.input) + _VALUE * values + of_unread(self.unread)
 
     @property
     def is_provisional(self) -> bool:
@@ -72,6 +76,7 @@ class OpenCall:
     _budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
     _room: int = field(init=False, default=0)
     _text: StringIO = field(init=False, factory=StringIO)
+    _unread: list[Unread] = field(init=False, factory=list)
 
     def restart(self) -> None:
         """Forget the arguments: they come once more."""
@@ -85,6 +90,23 @@ class OpenCall:
             self._budget.take(getsizeof(name))
             self._room += getsizeof(name)
             self.name = name
+
+    def take_unread(self, unread: Unread | None) -> None:
+        """Keep members that are not understood.
+
+        Raises:
+            AnswerTooLarge: There is no room for them.
+        """
+        if unread is not None:
+            room = of_unread(unread)
+            self._budget.take(room)
+            self._room += room
+            self._unread.append(unread)
+
+    def give_unread(self) -> Unread | None:
+        """Such members since the last time, as one object."""
+        unread, self._unread = self._unread, []
+        return Unread(unread[0].api, accumulated(each.members for each in unread)) if unread else None
 
     def release(self) -> None:
         """Give back the room of the name and the arguments: they are kept no longer, or their new keeper pays."""

@@ -26,8 +26,10 @@ from kiro_asgi.errors import NotTheUpstream, UpstreamProtocolError
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     Delta,
+    MessageMembers,
     ModelName,
     Notice,
+    OpaqueEvent,
     SignatureDelta,
     Stop,
     StopReason,
@@ -37,15 +39,28 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import unless_unsigned
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.anthropic.blocks import OPENERS, OpenBlock, Searches, index_of
+from kiro_asgi.upstreams.anthropic.blocks import (
+    API,
+    KNOWN,
+    MEMBERS,
+    OPENERS,
+    PIECES,
+    KeptBlock,
+    Opaque,
+    OpenBlock,
+    Searches,
+    index_of,
+)
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
-from kiro_asgi.wire.json import JsonError, count, dumps, loads, object_of, objects_of, text_of
+from kiro_asgi.upstreams.unread import is_word, others, within
+from kiro_asgi.wire.json import JsonError, count, dumps, object_of, objects_of, text_of
 
 
 @define
@@ -100,6 +115,30 @@ _COUNTS: Final = (
     ("cache_write_tokens", "cache_creation_input_tokens"),
 )
 """Our name of a count, and the service's."""
+
+
+_USAGE: Final = frozenset({*(theirs for _, theirs in _COUNTS), "output_tokens_details"})
+_USAGE_DETAILS: Final = frozenset({"thinking_tokens"})
+_MESSAGE: Final = frozenset(
+    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details", "usage"}
+)
+_STOP_DETAILS: Final = frozenset({"type", "category", "explanation", "recommended_model"})
+_ABOUT: Final = frozenset({"type", "message", "delta", "usage"})
+"""Members of an object that are read; of `_ABOUT`, of an event about the message."""
+
+_PLACED: Final = frozenset({"type", "index", "content_block", "delta"})
+"""Members of an event about a block that are read."""
+
+
+def _unread_usage(usage: Any) -> dict[str, Any]:
+    found = object_of(usage)
+    details = others(object_of(found.get("output_tokens_details")), _USAGE_DETAILS)
+    return {**others(found, _USAGE), **within(output_tokens_details=details)}
+
+
+def _unread_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    details = others(object_of(message.get("stop_details")), _STOP_DETAILS)
+    return {**others(message, _MESSAGE), **within(stop_details=details, usage=_unread_usage(message.get("usage")))}
 
 
 @define
@@ -176,7 +215,7 @@ class MessageEvents:
     """Whether the block before was one of text."""
 
     _behind_cited: bool = field(init=False, default=False)
-    """Whether the block before cites, or announced that it may."""
+    """Whether the block before cites, or announced that it may, or has members of its own."""
 
     _budget: AnswerBudget = field(factory=AnswerBudget)
     """For blocks that are open, and what is known of those before."""
@@ -211,13 +250,26 @@ class MessageEvents:
             return reader(self, event.value)
         if type(event.value.get("error")) is dict:
             raise event_fault(event.value)
-        return () if event.done else (Notice("event.unknown", clean(str(kind))[:60]),)
+        if event.done:
+            return ()
+        notice = Notice("event.unknown", clean(str(kind))[:60])
+        if type(kind) is not str or not is_word(kind):
+            return (notice,)
+        return (OpaqueEvent(Unread(API, {"type": kind, **event.value}), (notice,)),)
+
+    def _members(self, members: Mapping[str, Any]) -> Iterable[Delta]:
+        """Members of the message, which clients may be given at its end."""
+        if not members:
+            return ()
+        self._budget.take(ITEM + size_of_value(members))
+        return (MessageMembers(Unread(API, members)),)
 
     def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         message = object_of(value.get("message"))
         if name := text_of(message, "model"):
             yield ModelName(name)
         self._ending.count(message.get("usage"))
+        yield from self._members({**others(value, _ABOUT), **within(message=_unread_message(message))})
         content = message.get("content")
         for block in content if type(content) is list else ():
             yield from self._open_block({"content_block": block})
@@ -229,62 +281,88 @@ class MessageEvents:
         yield from self._close_block(value)
         size = ITEM + size_of_value(block)
         self._budget.take(size)
-        opener = OPENERS.get(text_of(block, "type"))
+        kind, about = text_of(block, "type"), others(value, _PLACED)
+        opener = OPENERS.get(kind)
         if opener is None:
-            yield Notice("block.unknown", clean(text_of(block, "type"))[:60])
-            self._open[index] = OpenBlock(), size
+            self._open[index] = Opaque([{**about, **block}], self._budget), size
             return
         opened = opener(block, self._calls, self._searches)
         self._open[index] = opened, 0 if opened.lasting else size
+        members = about | (others(block, KNOWN[kind]) if kind in KNOWN else {})
+        if members:
+            opened.begin_with(Unread(API, members))
         citations = block.get("citations")
-        if opened.is_text and self._behind_text and (citations == [] or self._behind_cited):
+        if opened.is_text and self._behind_text and (members or citations == [] or self._behind_cited):
             yield TextBreak()
-        self._behind_text, self._behind_cited = opened.is_text, type(citations) is list
+        self._behind_text, self._behind_cited = opened.is_text, bool(members) or type(citations) is list
         yield from opened.opening()
 
     def _delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        delta = object_of(value.get("delta"))
+        delta, (block, _) = object_of(value.get("delta")), self._open.get(index_of(value), _NONE)
         kind = delta.get("type")
-        if kind == "text_delta":
-            block, _ = self._open.get(index_of(value), (_STRAY, 0))
+        if kind == "text_delta" and len(delta) == 2 and len(value) == 3:  # nothing else in it, as nearly always
             return block.add_text(text_of(delta, "text"))
-        if kind == "citations_delta":
-            return self._cite(value, object_of(delta.get("citation")))
-        if kind == "thinking_delta":
-            return (ThinkingDelta(text_of(delta, "thinking")),)
-        if kind == "signature_delta":
-            return (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
-        if kind == "input_json_delta":
-            return self._input(value, text_of(delta, "partial_json"))
-        return (Notice("delta.unknown", clean(str(kind))[:60]),)
+        if block.is_opaque:
+            return block.take({**others(value, _PLACED), **delta})
+        if kind == "text_delta":
+            read = block.add_text(text_of(delta, "text"))
+        elif kind == "thinking_delta":
+            read = (ThinkingDelta(text_of(delta, "thinking")),)
+        elif kind == "signature_delta":
+            read = (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
+        elif kind == "input_json_delta":
+            read = self._input(block, text_of(delta, "partial_json"))
+        elif kind == "citations_delta":
+            read = self._cite(block, object_of(delta.get("citation")))
+        else:
+            notice = Notice("delta.unknown", clean(str(kind))[:60])
+            return self._more(block, {**others(value, _PLACED), **delta}, notice)
+        if len(delta) == 2 and len(value) == 3:
+            return read
+        return (*read, *self._more(block, others(value, _PLACED) | others(delta, PIECES[kind])))
 
-    def _cite(self, value: Mapping[str, Any], location: Mapping[str, Any]) -> Iterable[Delta]:
-        block, _ = self._open.get(index_of(value), (_STRAY, 0))
+    def _more(self, block: OpenBlock, members: Mapping[str, Any], *instead: Notice) -> Iterable[Delta]:
+        """Members of a block that came after its start."""
+        if not members:
+            return ()
+        self._behind_cited = True
+        if block.lasting:  # it keeps them
+            self._budget.take(ITEM + size_of_value(members))
+        return block.members(Unread(API, members), *instead)
+
+    def _cite(self, block: OpenBlock, location: Mapping[str, Any]) -> Iterable[Delta]:
         self._budget.take(ITEM + size_of_value(location))
         self._behind_cited = True
         block.cite(location)
         return ()
 
-    def _input(self, value: Mapping[str, Any], text: str) -> Iterable[Delta]:
-        block, _ = self._open.get(index_of(value), (None, 0))
-        if block is None:
+    def _input(self, block: OpenBlock, text: str) -> Iterable[Delta]:
+        if block is _STRAY:
             return (Notice("delta.stray", "input_json_delta"),)
         if block.gathers:
             self._budget.take(size_of_value(text))
         return block.write(text)
 
-    def _close_block(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        block, size = self._open.pop(index_of(value), (None, 0))
+    def _close_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        block, size = self._open.pop(index_of(value), _NONE)
         self._budget.give_back(size)
-        return () if block is None else block.closing()
+        if "content_block" not in value:  # another one begins in its place
+            yield from self._more(block, others(value, _PLACED))
+        yield from block.closing()
 
-    def _message_delta(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        self._ending.count(value.get("usage"))
-        return self._ending.stop(object_of(value.get("delta")))
+    def _message_delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        delta, usage = object_of(value.get("delta")), value.get("usage")
+        self._ending.count(usage)
+        unread = within(delta=_unread_message(delta), usage=_unread_usage(usage))
+        yield from self._members({**others(value, _ABOUT), **unread})
+        yield from self._ending.stop(delta)
 
-    def _message_stop(self, _: Mapping[str, Any]) -> Iterable[Delta]:
+    def _message_stop(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         self._ending.complete = True
-        return ()
+        for block, _ in self._open.values():
+            if block.is_opaque:
+                yield from block.closing()
+        yield from self._members(others(value, _ABOUT))
 
     def _error(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         raise event_fault(value)
@@ -294,7 +372,8 @@ class MessageEvents:
 
 
 _STRAY: Final = OpenBlock()
-
+_NONE: Final = _STRAY, 0
+"""For an event about a block that is not open."""
 
 _EVENTS: Final[Mapping[str, Callable[[MessageEvents, Mapping[str, Any]], Iterable[Delta]]]] = MappingProxyType(
     {
@@ -357,45 +436,6 @@ class PausableTurn:
 
 
 @define
-class _KeptBlock:
-    """A block while it is open."""
-
-    _start: Mapping[str, Any]
-    pieces: dict[str, list[str]] = field(init=False, factory=dict)
-    """By the member that they make up."""
-
-    citations: list[Any] = field(init=False, factory=list)
-
-    def written(self) -> dict[str, Any]:
-        """All of it.
-
-        Raises:
-            JsonError: Its arguments are not JSON.
-        """
-        block = dict(self._start)
-        for name, pieces in self.pieces.items():
-            text = "".join(pieces)
-            if name != "input":
-                block[name] = text_of(block, name) + text
-            elif text:
-                block[name] = loads(text)
-        if self.citations:
-            block["citations"] = [*objects_of(block.get("citations")), *self.citations]
-        return block
-
-
-_MEMBERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {
-        "text_delta": ("text", "text"),
-        "thinking_delta": ("thinking", "thinking"),
-        "signature_delta": ("signature", "signature"),
-        "input_json_delta": ("input", "partial_json"),
-    }
-)
-"""Kind of delta to the member of the block that it adds to, and its own member that has the piece."""
-
-
-@define
 class KeptBlocks:
     """The stage that passes events on, and keeps the blocks that they make up.
 
@@ -407,7 +447,7 @@ class KeptBlocks:
     blocks: list[dict[str, Any]] = field(init=False, factory=list)
     """Those that are complete."""
 
-    _open: dict[int, _KeptBlock] = field(init=False, factory=dict)
+    _open: dict[int, KeptBlock] = field(init=False, factory=dict)
     _lost: bool = field(init=False, default=False)
     """Whether there was content that cannot be handed back."""
 
@@ -439,22 +479,16 @@ class KeptBlocks:
         block, index = object_of(value.get("content_block")), index_of(value)
         self._budget.take(ITEM + size_of_value(block))
         self._lost |= index in self._open
-        self._open[index] = _KeptBlock(block)
+        self._open[index] = KeptBlock(block)
 
     def _delta(self, value: Mapping[str, Any]) -> None:
         delta, block = object_of(value.get("delta")), self._open.get(index_of(value))
         kind = text_of(delta, "type")
-        if block is None or not (kind in _MEMBERS or kind == "citations_delta"):
+        if block is None or not (kind in MEMBERS or kind == "citations_delta"):
             self._lost = True
-        elif kind in _MEMBERS:
-            name, source = _MEMBERS[kind]
-            piece = text_of(delta, source)
-            self._budget.take(size_of_value(piece))
-            block.pieces.setdefault(name, []).append(piece)
         else:
-            citation = object_of(delta.get("citation"))
-            self._budget.take(size_of_value(citation))
-            block.citations.append(citation)
+            self._budget.take(size_of_value(delta))
+            block.add(delta)
 
     def _stop(self, value: Mapping[str, Any]) -> None:
         block = self._open.pop(index_of(value), None)

@@ -11,12 +11,16 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     UNAVAILABLE,
     WEB_SEARCH,
+    BlockKind,
+    BlockMembers,
     Citation,
     Delta,
     Notice,
+    OpaqueBlock,
     RedactedThinking,
     SearchHit,
     ServerCall,
@@ -29,9 +33,14 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import unless_unsigned
+from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.upstreams.unread import others
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
+
+API: Final = "anthropic"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _PREFIX: Final = "srvtoolu_"
 """Beginning of the service's ids of its own calls; it takes no other."""
@@ -52,9 +61,9 @@ class Searches:
         """The result that *block* is, once."""
         call = self._calls.pop(text_of(block, "tool_use_id"), None)
         if call is None:
-            yield Notice("result.stray", clean(text_of(block, "type"))[:60])
+            yield OpaqueBlock(Unread(API, block), (), (Notice("result.stray", clean(text_of(block, "type"))[:60]),))
         else:
-            yield ServerResult(call, _output(block.get("content")))
+            yield ServerResult(call, _output(block.get("content")), Unread(API, block))
 
 
 def _output(content: Any) -> ToolOutput:
@@ -103,6 +112,19 @@ class OpenBlock:
     """Whether it keeps its pieces."""
 
     is_text: ClassVar[bool] = False
+    is_opaque: ClassVar[bool] = False
+    """Whether it takes every piece as it is."""
+
+    def take(self, delta: Mapping[str, Any]) -> Iterable[Delta]:
+        """Deltas of a piece that is not looked at; only where `is_opaque`."""
+        raise AssertionError("a piece was not looked at")
+
+    def begin_with(self, unread: Unread) -> None:
+        """Take members of its start that are not understood, before `opening`."""
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """Deltas of members that came later, or of a piece that is not understood."""
+        return instead
 
     def opening(self) -> Iterable[Delta]:
         """Deltas of its start."""
@@ -125,14 +147,180 @@ class OpenBlock:
 
 
 @define
-class _WholeBlock(OpenBlock):
-    """A block whose start may hold all of it."""
+class _Thinking(OpenBlock):
+    """Thinking, of which the start may hold all."""
 
     _deltas: tuple[Delta, ...]
+
+    def begin_with(self, unread: Unread) -> None:
+        """They stand before the rest."""
+        self._deltas = (BlockMembers(BlockKind.THINKING, unread), *self._deltas)
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """Where they came."""
+        return (BlockMembers(BlockKind.THINKING, unread, instead),)
 
     def opening(self) -> Iterable[Delta]:
         """The deltas of the start."""
         return self._deltas
+
+
+@define
+class _Redacted(OpenBlock):
+    """Thinking that is sealed."""
+
+    _data: str
+    _members: dict[str, Any] = field(init=False, factory=dict)
+
+    def begin_with(self, unread: Unread) -> None:
+        """As of `members`."""
+        self._members |= unread.members
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
+        if not instead:
+            self._members |= unread.members
+        return instead
+
+    def closing(self) -> Iterable[Delta]:
+        """All of it."""
+        unread = Unread(API, self._members) if self._members else None
+        return (RedactedThinking(self._data, unread),) if self._data else ()
+
+
+@define
+class _Shown(OpenBlock):
+    """A block that is shown in a text."""
+
+    _deltas: tuple[Delta, ...]
+
+    def begin_with(self, unread: Unread) -> None:
+        """The text has no place for them."""
+        self._deltas += (Notice("content.unknown", clean(", ".join(unread.members))[:60]),)
+
+    def opening(self) -> Iterable[Delta]:
+        """All of it."""
+        return self._deltas
+
+
+@define
+class Opaque(OpenBlock):
+    """A block of a kind that is not understood, which waits for its end."""
+
+    is_opaque: ClassVar[bool] = True
+    _pieces: list[Mapping[str, Any]]
+    """Its start, and what followed."""
+
+    _budget: AnswerBudget
+
+    def take(self, delta: Mapping[str, Any]) -> Iterable[Delta]:
+        """Gather a piece; no deltas yet.
+
+        Raises:
+            AnswerTooLarge: There is no room for it.
+        """
+        self._budget.take(ITEM + size_of_value(delta))
+        self._pieces.append(delta)
+        return ()
+
+    def add_text(self, text: str) -> Iterable[Delta]:
+        """Gather a piece that is text."""
+        return self.take({"type": "text_delta", "text": text})
+
+    def begin_with(self, unread: Unread) -> None:
+        """Its start has them."""
+
+    def members(self, unread: Unread, *_: Notice) -> Iterable[Delta]:
+        """As of a piece."""
+        return self.take(unread.members)
+
+    def closing(self) -> Iterator[Delta]:
+        """The block; in its place its text, for nobody else knows what it is."""
+        start, *pieces = self._pieces
+        whole = KeptBlock(start)
+        shown: list[TextDelta | ThinkingDelta] = []
+        for piece in pieces:
+            whole.add(piece)
+            whole.add({"type": "", **others(piece, PIECES.get(text_of(piece, "type"), piece.keys()))})
+            if text := text_of(piece, "text"):
+                shown.append(TextDelta(text))
+            elif text := text_of(piece, "thinking"):
+                shown.append(ThinkingDelta(text))
+        notice = Notice("block.unknown", clean(text_of(start, "type"))[:60])
+        yield OpaqueBlock(Unread(API, whole.lenient()), tuple(self._pieces), (notice, *shown))
+
+
+@define
+class KeptBlock:
+    """A block as its pieces make it up."""
+
+    _start: Mapping[str, Any]
+    pieces: dict[str, list[str]] = field(init=False, factory=dict)
+    """By the member that they make up."""
+
+    citations: list[Any] = field(init=False, factory=list)
+    _others: list[Mapping[str, Any]] = field(init=False, factory=list)
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Take a piece; one of an unknown kind adds to the members that it names."""
+        kind = text_of(delta, "type")
+        if kind in MEMBERS:
+            name, source = MEMBERS[kind]
+            self.pieces.setdefault(name, []).append(text_of(delta, source))
+        elif kind == "citations_delta":
+            self.citations.append(delta.get("citation"))
+        else:
+            self._others.append({name: value for name, value in delta.items() if name != "type"})
+
+    def written(self) -> dict[str, Any]:
+        """All of it.
+
+        Raises:
+            JsonError: Its arguments are not JSON.
+        """
+        return self._written(loads)
+
+    def lenient(self) -> dict[str, Any]:
+        """All of it; arguments that are not JSON as their text."""
+        return self._written(_loaded_or_text)
+
+    def _written(self, read: Callable[[str], Any]) -> dict[str, Any]:
+        block = accumulated((self._start, *self._others)) if self._others else dict(self._start)
+        for name, pieces in self.pieces.items():
+            text = "".join(pieces)
+            if name != "input":
+                block[name] = text_of(block, name) + text
+            elif text:
+                block[name] = read(text)
+        if self.citations:
+            block["citations"] = [*objects_of(block.get("citations")), *self.citations]
+        return block
+
+
+def _loaded_or_text(text: str) -> Any:
+    try:
+        return loads(text)
+    except JsonError:
+        return text
+
+
+MEMBERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "text_delta": ("text", "text"),
+        "thinking_delta": ("thinking", "thinking"),
+        "signature_delta": ("signature", "signature"),
+        "input_json_delta": ("input", "partial_json"),
+    }
+)
+"""Kind of delta to the member of the block that it adds to, and its own member that has the piece."""
+
+PIECES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        **{kind: frozenset({"type", source}) for kind, (_, source) in MEMBERS.items()},
+        "citations_delta": frozenset({"type", "citation"}),
+    }
+)
+"""Kind of delta to the members that are read."""
 
 
 @define
@@ -143,9 +331,20 @@ class _Text(OpenBlock):
     _text: str
     _locations: list[Mapping[str, Any]]
     _size: int = field(init=False, default=0)
+    _unread: Unread | None = field(init=False, default=None)
+
+    def begin_with(self, unread: Unread) -> None:
+        """They stand before the text."""
+        self._unread = unread
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """Where they came."""
+        return (BlockMembers(BlockKind.TEXT, unread, instead),)
 
     def opening(self) -> Iterator[Delta]:
         """The text that its start holds."""
+        if self._unread is not None:
+            yield BlockMembers(BlockKind.TEXT, self._unread)
         if self._text:
             yield from self.add_text(self._text)
 
@@ -179,10 +378,19 @@ class _ClientCall(OpenBlock):
     _call_id: str
     _name: str
     _input: str
+    _unread: Unread | None = field(init=False, default=None)
+
+    def begin_with(self, unread: Unread) -> None:
+        """They come with its id and name."""
+        self._unread = unread
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """With the call; a piece of an unknown kind has no place there, as the arguments may have been mended."""
+        return instead or (ToolCallFragment(self._call_id, unread=unread),)
 
     def opening(self) -> Iterable[Delta]:
         """Its id and name."""
-        yield ToolCallFragment(self._call_id, self._name)
+        yield ToolCallFragment(self._call_id, self._name, unread=self._unread)
 
     def write(self, text: str) -> Iterable[Delta]:
         """A fragment."""
@@ -205,7 +413,19 @@ class _ServerCall(OpenBlock):
     _name: str
     _input: Mapping[str, Any]
     _searches: Searches
+    _block: Mapping[str, Any]
     _pieces: list[str] = field(init=False, factory=list)
+    _late: list[Mapping[str, Any]] = field(init=False, factory=list)
+
+    def begin_with(self, unread: Unread) -> None:
+        """As of `members`."""
+        self._late.append(unread.members)
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
+        if not instead:
+            self._late.append(unread.members)
+        return instead
 
     def write(self, text: str) -> Iterable[Delta]:
         """Gather the piece; no deltas yet."""
@@ -220,7 +440,8 @@ class _ServerCall(OpenBlock):
         except JsonError:
             arguments = None
         if isinstance(arguments, Mapping):
-            yield from self._searches.called(ServerCall(self._call_id, self._name, self._name, arguments))
+            origin = Unread(API, {**accumulated((self._block, *self._late)), "input": arguments})
+            yield from self._searches.called(ServerCall(self._call_id, self._name, self._name, arguments, origin))
         else:
             yield Notice("server_call.arguments", clean(self._name)[:60])
 
@@ -231,6 +452,16 @@ class _Result(OpenBlock):
 
     _block: Mapping[str, Any]
     _searches: Searches
+
+    def begin_with(self, unread: Unread) -> None:
+        """As of `members`."""
+        self._block = {**unread.members, **self._block}
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
+        if not instead:
+            self.begin_with(unread)
+        return instead
 
     def closing(self) -> Iterable[Delta]:
         """The result."""
@@ -243,19 +474,18 @@ def _text(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
 
 def _thinking(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
     text, signature = text_of(block, "thinking"), unless_unsigned(text_of(block, "signature"))
-    return _WholeBlock((*([ThinkingDelta(text)] if text else ()), *([SignatureDelta(signature)] if signature else ())))
+    return _Thinking((*([ThinkingDelta(text)] if text else ()), *([SignatureDelta(signature)] if signature else ())))
 
 
 def _redacted(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
-    data = text_of(block, "data")
-    return _WholeBlock((RedactedThinking(data),) if data else ())
+    return _Redacted(text_of(block, "data"))
 
 
 def _image(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
     source = object_of(block.get("source"))
     shown = linked(text_of(source, "url"), "image/*")
     shown = shown or embedded(text_of(source, "media_type"), text_of(source, "data"))
-    return _WholeBlock((TextDelta(shown) if shown else Notice("content.unreadable", "image"),))
+    return _Shown((TextDelta(shown) if shown else Notice("content.unreadable", "image"),))
 
 
 def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
@@ -267,7 +497,7 @@ def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
 def _server_call(block: Mapping[str, Any], calls: set[str], searches: Searches) -> OpenBlock:
     arguments = block.get("input")
     arguments = arguments if type(arguments) is dict else {}
-    return _ServerCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), arguments, searches)
+    return _ServerCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), arguments, searches, block)
 
 
 def _result(block: Mapping[str, Any], _: set[str], searches: Searches) -> OpenBlock:
@@ -297,6 +527,17 @@ OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], Op
     }
 )
 """Type of a block to its reader."""
+
+KNOWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "text": frozenset({"type", "text", "citations"}),
+        "thinking": frozenset({"type", "thinking", "signature"}),
+        "redacted_thinking": frozenset({"type", "data"}),
+        "image": frozenset({"type", "source"}),
+        "tool_use": frozenset({"type", "id", "name", "input"}),
+    }
+)
+"""Type of a block to the members that are read; blocks of other types are kept whole."""
 
 
 def index_of(value: Mapping[str, Any]) -> int:

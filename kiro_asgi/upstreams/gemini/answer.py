@@ -19,15 +19,21 @@ from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.limits import NOTICES
+from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
+    BlockKind,
+    BlockMembers,
     Delta,
     Grounding,
+    MessageMembers,
     ModelName,
     Notice,
+    OpaqueBlock,
     SearchHit,
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -35,6 +41,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, status_of
@@ -42,9 +49,13 @@ from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.upstreams.unread import Repeated, others, within
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import ObjectScanner
+
+API: Final = "gemini"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 Part = Mapping[str, Any]
 
@@ -54,8 +65,15 @@ _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
 _TICKS: Final = re.compile("`+")
 
-_NEUTRAL: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata", "videoMetadata"})
+_TEXT: Final = frozenset({"text", "thought", "thoughtSignature"})
+"""Members of a part of text."""
+
+_NEUTRAL: Final = _TEXT | {"partMetadata", "videoMetadata"}
 """Members that do not show the kind of a part."""
+
+_CALL: Final = frozenset({"functionCall", "thoughtSignature", "thought"})
+_FUNCTION: Final = frozenset({"id", "name", "args"})
+"""Members of a part that is a call, and of the call, that are read."""
 
 
 @define
@@ -91,11 +109,23 @@ class PartReader:
         return self._text(part)
 
     def _text(self, part: Part) -> Iterator[Delta]:
-        yield from self._written(text_of(part, "text"), part)
-        unknown = next((name for name, value in part.items() if name not in _NEUTRAL and value is not None), "")
+        text = text_of(part, "text")
+        members = {name: value for name, value in others(part, _TEXT).items() if value is not None}
+        unknown = next((name for name in members if name not in _NEUTRAL), "")
+        notices = (Notice("content.unknown", clean(unknown)),) if unknown else ()
         if unknown:
             self.produced = True  # the service would give the same once more
-            yield Notice("content.unknown", clean(unknown))
+        if unknown and not text:
+            yield OpaqueBlock(Unread(API, part), (), notices)
+            yield from _signature(part, THOUGHT if part.get("thought") is True else TEXT)
+        elif members:
+            kind = BlockKind.THINKING if part.get("thought") is True else BlockKind.TEXT
+            yield TextBreak()
+            yield BlockMembers(kind, Unread(API, members), notices)
+            yield from self._written(text, part)
+            yield TextBreak()
+        else:
+            yield from self._written(text, part)
 
     def _written(self, text: str, part: Part) -> Iterator[Delta]:
         """*text* as thinking or text, whichever *part* is, and its signature."""
@@ -114,7 +144,8 @@ class PartReader:
         elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):
             self.produced = True
             yield from _signature(part, CALL)
-            yield ToolCallFragment(call_id, name, written, stop=True)
+            members = {**others(part, _CALL), **within(functionCall=others(call, _FUNCTION))}
+            yield ToolCallFragment(call_id, name, written, True, Unread(API, members) if members else None)
 
     def _identify(self, given: str, signature: str, name: str, written: str) -> str:
         """An id that no other call has; none for a call that came before."""
@@ -270,6 +301,19 @@ def _page(source: Mapping[str, Any]) -> SearchHit:
     return SearchHit(text_of(source, "title"), text_of(source, "uri"))
 
 
+_CANDIDATE: Final = frozenset({"content", "finishReason", "index"})
+_CONTENT: Final = frozenset({"parts", "role"})
+_EVENT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "error", "response"})
+"""Members of an answer's objects that are read; sources are handed on, too, as others have them in another form."""
+
+_COUNTS: Final = frozenset(
+    {
+        *("promptTokenCount", "candidatesTokenCount", "totalTokenCount", "cachedContentTokenCount"),
+        *("thoughtsTokenCount", "toolUsePromptTokenCount"),
+    }
+)
+
+
 @define
 class UsageReader:
     """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds.
@@ -283,6 +327,11 @@ class UsageReader:
     def read(self, metadata: Mapping[str, Any]) -> None:
         """Record *metadata*."""
         self._latest.update(metadata)
+
+    @property
+    def others(self) -> Mapping[str, Any]:
+        """What else they hold."""
+        return others(self._latest, _COUNTS)
 
     @property
     def usage(self) -> TokenUsage:
@@ -368,9 +417,15 @@ class ResponseDecoder:
     """Whether a search was reported, which takes precedence over citations."""
 
     _notices: int = field(init=False, default=0)
+    _budget: AnswerBudget = field(init=False, factory=AnswerBudget)
+    """For members that are not read; clients may be given them at the end."""
+
+    _of_answer: Repeated = field(init=False)
+    _of_candidate: Repeated = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._parts = PartReader(self._new_id)
+        self._of_answer, self._of_candidate = Repeated(self._budget), Repeated(self._budget)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of the events."""
@@ -389,6 +444,8 @@ class ResponseDecoder:
         usage = self._usage.usage
         if usage != _NO_USAGE:
             yield usage
+        if members := self._usage.others:
+            yield MessageMembers(Unread(API, {"usageMetadata": members}))
         yield from _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
 
     def _event(self, value: Mapping[str, Any]) -> list[Delta]:
@@ -400,6 +457,8 @@ class ResponseDecoder:
         if not self._model and (model := text_of(event, "modelVersion")):
             self._model = model
             deltas.append(ModelName(model))
+        if members := self._of_answer.new(others(event, _EVENT)):
+            deltas.append(MessageMembers(Unread(API, members)))
         for place, candidate in enumerate(objects_of(event.get("candidates"))):
             if candidate.get("index", place) in (0, None):
                 self._candidate(candidate, deltas)
@@ -411,11 +470,24 @@ class ResponseDecoder:
         return deltas
 
     def _candidate(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
-        for part in objects_of(object_of(candidate.get("content")).get("parts")):
+        content = object_of(candidate.get("content"))
+        for part in objects_of(content.get("parts")):
             deltas += self._parts.read(part)
         self._reason = text_of(candidate, "finishReason") or self._reason
         if not _REPORTS.isdisjoint(candidate):
             self._read(candidate, deltas)
+        if not (candidate.keys() <= _CANDIDATE and content.keys() <= _CONTENT):
+            self._keep(candidate, content, deltas)
+
+    def _keep(self, candidate: Mapping[str, Any], content: Mapping[str, Any], deltas: list[Delta]) -> None:
+        """What is not read, and sources as they came."""
+        members = {**others(candidate, _CANDIDATE), **within(content=others(content, _CONTENT))}
+        pieces = {name: members.pop(name) for name in _IN_PIECES if name in members}
+        self._budget.take(ITEM * len(pieces) + size_of_value(pieces))
+        if found := self._of_candidate.new(members) | pieces:
+            unread = Unread(API, {"candidates": [found]})
+            noted = "urlContextMetadata" in found
+            deltas.append(MessageMembers(unread, (Notice("event.unknown", "urlContextMetadata"),) if noted else ()))
 
     def _read(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
         """The sources that the model read."""
@@ -426,12 +498,13 @@ class ResponseDecoder:
             found = _cited(object_of(candidate.get("citationMetadata")))
         if found != _NO_SOURCES:
             deltas.append(found)
-        if "urlContextMetadata" in candidate:
-            deltas.append(Notice("event.unknown", "urlContextMetadata"))
 
 
-_REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata", "urlContextMetadata"})
+_REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata"})
 """Members of a candidate with the sources that the model read."""
+
+_IN_PIECES: Final = ("logprobsResult",)
+"""Members of a candidate that are of one event alone."""
 
 _NO_USAGE: Final = UsageReader().usage
 _NO_SOURCES: Final = Grounding()

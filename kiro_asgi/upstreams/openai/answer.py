@@ -20,9 +20,13 @@ from attrs import define, field
 
 from kiro_asgi.errors import UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
+    BlockKind,
+    BlockMembers,
     Citation,
     Delta,
+    MessageMembers,
     ModelName,
     Notice,
     RefusalDelta,
@@ -32,15 +36,17 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     TokenUsage,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
-from kiro_asgi.upstreams.openai.calls import StreamedCalls
+from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
+from kiro_asgi.upstreams.unread import Repeated, others, within
 from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, text_of
 
 
@@ -60,6 +66,19 @@ def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
 
 
 Object = Mapping[str, Any]
+
+_USAGE: Final = frozenset(
+    {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"}
+)
+_PROMPT_DETAILS: Final = frozenset({"cached_tokens", "cache_write_tokens"})
+_ANSWER_DETAILS: Final = frozenset({"reasoning_tokens"})
+
+
+def _unread_usage(usage: Object) -> dict[str, Any]:
+    prompt = others(object_of(usage.get("prompt_tokens_details")), _PROMPT_DETAILS)
+    answer = others(object_of(usage.get("completion_tokens_details")), _ANSWER_DETAILS)
+    return {**others(usage, _USAGE), **within(prompt_tokens_details=prompt, completion_tokens_details=answer)}
+
 
 REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     {
@@ -111,6 +130,9 @@ class ChunkDecoder:
     _pages: Any = field(init=False, default=None)
     """Pages that the answer rests on, as every chunk of Perplexity's repeats them."""
 
+    _labels: Repeated = field(init=False, factory=lambda: Repeated(AnswerBudget()))
+    """Members of chunks that are not read."""
+
     _refused: bool = field(init=False, default=False)
     _answered: bool = field(init=False, default=False)
     """Whether there was a choice."""
@@ -146,6 +168,8 @@ class ChunkDecoder:
         yield from self._cited_pages()
         if self._usage is not None:
             yield _read_usage(self._usage)
+            if members := within(usage=_unread_usage(self._usage)):
+                yield MessageMembers(Unread(API, members))
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)
         if stop is not None:
             refused = self._refused and not self._calls.any and stop.reason is StopReason.END
@@ -159,6 +183,12 @@ class ChunkDecoder:
         choice = choices[0]
         if type(choice) is not dict or choice.get("finish_reason") or choice.get("index") or value.get("error"):
             return ""
+        if not (_PLAIN_CHUNK.issuperset(value) and _PLAIN_CHOICE.issuperset(choice)) and not self._is_known(
+            value, choice
+        ):
+            return ""
+        if choice.get("logprobs"):
+            return ""
         delta = choice.get("delta")
         if type(delta) is not dict or len(delta) > 1 + ("role" in delta):
             return ""
@@ -167,6 +197,12 @@ class ChunkDecoder:
             return ""
         self._answered = True
         return text
+
+    def _is_known(self, value: Object, choice: Object) -> bool:
+        """Whether what else a chunk holds is empty, or repeats the chunk before."""
+        return all(choice[name] is None for name in choice.keys() - _PLAIN_CHOICE) and all(
+            self._labels.knows(name, value[name]) for name in value.keys() - _PLAIN_CHUNK
+        )
 
     def _chunk(self, event: JsonEvent) -> Iterator[Delta]:
         value = event.value
@@ -178,6 +214,8 @@ class ChunkDecoder:
             yield ModelName(model)
         if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
             self._usage = usage
+        if members := self._labels.new(others(value, _CHUNK)):
+            yield MessageMembers(Unread(API, members))
         choices = value.get("choices")
         if type(choices) is not list:
             if choices is not None:
@@ -200,6 +238,7 @@ class ChunkDecoder:
             delta = choice.get("message")
         if type(delta) is dict:
             yield from self._delta(delta)
+            yield from self._members(choice, delta)
         elif delta is not None:
             yield from self._notice(Notice("chunk.unreadable"))
         if error := object_of(choice.get("error")):
@@ -209,15 +248,28 @@ class ChunkDecoder:
                 self._usage = usage
             yield from self._finish(reason, choice)
 
+    def _members(self, choice: Object, delta: Object) -> Iterator[Delta]:
+        """What is not read of a choice and its delta."""
+        of_choice = {name: value for name, value in others(choice, _CHOICE).items() if value is not None}
+        thinking: dict[str, Any] = {}
+        of_delta: dict[str, Any] = {}
+        for name, value in others(delta, _DELTA).items():
+            if value is not None:
+                (thinking if name in _OF_THINKING else of_delta)[name] = value
+        if thinking:
+            yield BlockMembers(BlockKind.THINKING, Unread(API, thinking))
+        if of_choice or of_delta:
+            members = {"choices": [{**of_choice, **within(delta=of_delta)}]}
+            shown = (name for name, value in of_delta.items() if value and name not in _SILENT)
+            notices = tuple(self._new(Notice("content.unknown", clean(name)[:60]) for name in shown))
+            yield MessageMembers(Unread(API, members), notices)
+
     def _delta(self, delta: Object) -> Iterator[Delta]:
         for name, read in _READERS.items():
             if value := delta.get(name):
                 if name not in _THINKING:
                     yield from self._reasoning.release()
                 yield from read(self, value, delta)
-        for name in delta.keys() - _KNOWN:
-            if delta[name]:
-                yield from self._notice(Notice("content.unknown", clean(name)[:60]))
 
     def _cited_pages(self) -> Iterator[Delta]:
         pages = self._pages if type(self._pages) is list else ()
@@ -332,11 +384,14 @@ class ChunkDecoder:
             else:
                 yield delta
 
-    def _notice(self, notice: Notice) -> Iterator[Delta]:
+    def _notice(self, notice: Notice) -> Iterator[Notice]:
         """Emit each notice once."""
         if notice not in self._noticed and len(self._noticed) < NOTICES:
             self._noticed.add(notice)
             yield notice
+
+    def _new(self, notices: Iterable[Notice]) -> Iterator[Notice]:
+        return (new for notice in notices for new in self._notice(notice))
 
 
 def _met(choice: Object) -> Stop | None:
@@ -380,11 +435,24 @@ _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delt
 )
 """Member of a delta to its reader, in the order of the deltas."""
 
-_KNOWN: Final = _READERS.keys() | {
-    *("role", "name", "id", "type", "index", "tool_call_id", "extra_content", "reasoning_opaque", "parsed"),
-    *("provider_specific_fields", "thinking_blocks", "logprobs", "token_ids", "obfuscation", "padding"),
-}
-"""Members that are read, or hold nothing to show; any other gets a notice."""
+_DELTA: Final = _READERS.keys() | {"role", "obfuscation", "padding"}
+"""Members of a delta that are read, or only fill it."""
+
+_OF_THINKING: Final = frozenset({"reasoning_opaque", "provider_specific_fields", "thinking_blocks"})
+"""Members that may hold thinking once more, and are withheld with it."""
+
+_SILENT: Final = frozenset(
+    {"name", "id", "type", "index", "tool_call_id", "extra_content", "parsed", "logprobs", "token_ids"}
+)
+"""Members that hold nothing to show; any other that is left out gets a notice."""
+
+_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "error", "usage"})
+_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation"})
+"""Members of a choice and of a chunk that are read."""
+
+_PLAIN_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_PLAIN_CHUNK: Final = _CHUNK | {"system_fingerprint", "service_tier"}
+"""Members of those that hold text alone; OpenAI's first and last chunk, which do not, have the last two as well."""
 
 
 ERRORS: Final = frozenset({b"error"})

@@ -14,10 +14,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.budget import ITEM, AnswerBudget
+from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
+from kiro_asgi.model.unread import Unread, accumulated
+from kiro_asgi.upstreams.unread import others, within
 from kiro_asgi.wire.json import dumps, object_of, text_of
+
+API: Final = "openai_chat"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 UNREADABLE: Final = Notice("tool_call.unreadable")
 
@@ -113,6 +118,9 @@ class _StreamedCall:
     held: str = ""
     """An empty object that came first: other arguments may take its place."""
 
+    unread: list[Unread] = field(init=False, factory=list)
+    """Members of its pieces that are not understood, and have not gone out."""
+
     _pieces: list[str] = field(init=False, factory=list)
     _size: int = field(init=False, default=0)
     """Characters of all pieces."""
@@ -140,7 +148,9 @@ class _StreamedCall:
             self._end.feed(arguments)
             self._pieces.append(arguments)
             self._size += len(arguments)
-        return ToolCallFragment(self.call_id, name, arguments, stop)
+        unread, self.unread = self.unread, []
+        more = Unread(API, accumulated(each.members for each in unread)) if unread else None
+        return ToolCallFragment(self.call_id, name, arguments, stop, more)
 
 
 @define
@@ -175,14 +185,14 @@ class StreamedCalls:
             function = entry.get("function", {}) if type(entry) is dict else None
             if type(function) is dict:
                 yield from _signature(entry)
-                yield from self._take(entry.get("index"), _text(entry.get("id")), function)
+                yield from self._take(entry.get("index"), _text(entry.get("id")), function, _unread(entry, function))
             else:
                 yield UNREADABLE
 
     def read_function(self, function: Any) -> Iterator[Delta]:
         """The deltas of a piece in the deprecated form: there is one call, without an id."""
         if type(function) is dict:
-            yield from self._take(-1, "", function)
+            yield from self._take(-1, "", function, None)
         else:
             yield UNREADABLE
 
@@ -194,7 +204,7 @@ class StreamedCalls:
         """The calls that were cut, as far as they are known."""
         yield from (call.fragment() for call in self._calls.values() if not (call.ended or call.begun))
 
-    def _take(self, index: Any, server_id: str, function: Mapping[str, Any]) -> Iterator[Delta]:
+    def _take(self, index: Any, server_id: str, function: Mapping[str, Any], unread: Unread | None) -> Iterator[Delta]:
         name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
         key = self._key(index, server_id)
         call = self._calls.get(key)
@@ -205,6 +215,9 @@ class StreamedCalls:
         if server_id and not call.server_id:
             call.server_id = server_id
             self._keys.setdefault(server_id, key)
+        if unread is not None:
+            self._budget.take(of_unread(unread))
+            call.unread.append(unread)
         if not call.begun:
             call.name = _joined(call.name, name)
         if not arguments or call.ended or call.repeats(arguments):
@@ -245,6 +258,19 @@ class StreamedCalls:
             call_id = self.new_id()
         self._ids.add(call_id)
         return call_id
+
+
+_ENTRY: Final = frozenset({"index", "id", "type", "function", "extra_content"})
+_FUNCTION: Final = frozenset({"name", "arguments"})
+
+
+def _unread(entry: Mapping[str, Any], function: Mapping[str, Any]) -> Unread | None:
+    """Members of a piece but those that are read."""
+    found = {**others(entry, _ENTRY), **within(function=others(function, _FUNCTION))}
+    if extra := object_of(entry.get("extra_content")):
+        google = others(object_of(extra.get("google")), {"thought_signature"})
+        found |= within(extra_content={**others(extra, {"google"}), **within(google=google)})
+    return Unread(API, found) if found else None
 
 
 def _signature(entry: Mapping[str, Any]) -> Iterator[Delta]:

@@ -21,10 +21,15 @@ from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
+    BlockKind,
+    BlockMembers,
     Citation,
     Delta,
+    MessageMembers,
     ModelName,
     Notice,
+    OpaqueBlock,
+    OpaqueEvent,
     RefusalDelta,
     SignatureDelta,
     Stop,
@@ -36,6 +41,7 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.model.prompt import TEXT_INPUT
+from kiro_asgi.model.unread import Unread, accumulated, restore
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
@@ -44,9 +50,13 @@ from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocum
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
+from kiro_asgi.upstreams.unread import Repeated, is_word, others, within
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
+
+API: Final = "openai_responses"
+"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
@@ -61,6 +71,44 @@ _TEXTS: Final = ("output_text", "refusal", "text")
 _CUSTOM_CALL: Final = "custom_tool_call"
 _CALLS: Final = ("function_call", _CUSTOM_CALL)
 """Kinds of items that are calls."""
+
+_READ_ITEMS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "message": frozenset({"id", "type", "status", "role", "content", "phase"}),
+        "reasoning": frozenset({"id", "type", "status", "summary", "content", "encrypted_content"}),
+        "function_call": frozenset({"id", "type", "status", "call_id", "name", "arguments"}),
+        _CUSTOM_CALL: frozenset({"id", "type", "status", "call_id", "name", "input"}),
+    }
+)
+"""Kinds of items that are read, each with the members that are; items of other kinds are kept whole."""
+
+_PART: Final = frozenset({"type", "text", "refusal", "annotations"})
+
+_RESPONSE: Final = frozenset(
+    {
+        *("id", "object", "created_at", "completed_at", "model", "status", "error", "incomplete_details", "output"),
+        *("usage", "background", "conversation", "frequency_penalty", "instructions", "max_output_tokens"),
+        *("max_tool_calls", "metadata", "parallel_tool_calls", "presence_penalty", "previous_response_id"),
+        *("prompt_cache_key", "reasoning", "safety_identifier", "store", "temperature", "text", "tool_choice", "tools"),
+        *("top_logprobs", "top_p", "truncation", "user"),
+    }
+)
+"""Members of a response that are read, or only repeat the request."""
+
+_EVENT: Final = frozenset(
+    {
+        *("type", "sequence_number", "item_id", "output_index", "content_index", "summary_index", "annotation_index"),
+        *("item", "part", "response", "annotation", "delta", "text", "refusal", "arguments", "input", "name"),
+        *("logprobs", "obfuscation"),
+    }
+)
+"""Members of events that are read, or that the last event about an item repeats."""
+
+_USAGE: Final = frozenset(
+    {"input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"}
+)
+_INPUT_DETAILS: Final = frozenset({"cached_tokens", "cache_write_tokens"})
+_OUTPUT_DETAILS: Final = frozenset({"reasoning_tokens"})
 
 _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
@@ -117,6 +165,11 @@ class _Item:
     """Whether a call's name was emitted."""
 
     ended: bool = False
+    events: list[Object] = field(factory=list)
+    """The item as it began, and events about it, where its kind is not read."""
+
+    members: dict[str, Any] = field(factory=dict)
+    """What is not read of it, and of events about it."""
 
 
 @define
@@ -151,7 +204,13 @@ class EventDecoder:
     _model: str = field(init=False, default="")
     _calls: int = field(init=False, default=0)
     _refused: bool = field(init=False, default=False)
+    _members: Repeated = field(init=False)
+    """Members of the response that are not read."""
+
     _notices: set[Notice] = field(init=False, factory=set)
+
+    def __attrs_post_init__(self) -> None:
+        self._members = Repeated(self._budget)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of the events."""
@@ -185,18 +244,46 @@ class EventDecoder:
         read = _READERS.get(kind)
         if read is not None:
             yield from read(self, value)
+            if not value.keys() <= _EVENT and kind not in (_ADDED, _DONE):
+                yield from self._event_members(value)
         elif kind in ENDS or _ends(value):
             yield from self._finish(value)
         elif is_report(value) or kind == "error":
             raise stream_fault(value)
+        elif (item := self._opaque_item(value)) is not None:
+            self._budget.take(ITEM + size_of_value(value))
+            item.events.append(value)
         elif kind not in _SILENT:
-            yield from self._notice(Notice("event.unknown", clean(kind)[:60]))
+            notices = tuple(self._notice(Notice("event.unknown", clean(kind)[:60])))
+            yield from (OpaqueEvent(Unread(API, value), notices),) if is_word(kind) else notices
+
+    def _opaque_item(self, value: Object) -> _Item | None:
+        """The item of an unknown kind that an event is about."""
+        place = value.get("output_index")
+        found = self._ids.get(text_of(value, "item_id")) or self._places.get(place if type(place) is int else -1)
+        return found if found is not None and found.kind and found.kind not in _READ_ITEMS else None
+
+    def _event_members(self, value: Object) -> Iterator[Delta]:
+        """What is not read of an event: it is of the item that the event is about, or else of the response."""
+        members = others(value, _EVENT)
+        if text_of(value, "type") != "response.created":
+            self._keep(self._item(value), members)
+        elif new := self._members.new(members):
+            yield MessageMembers(Unread(API, {"response": new}))
+
+    def _keep(self, item: _Item, members: Object) -> None:
+        """Keep *members* for the end of an item."""
+        if members:
+            self._budget.take(ITEM + size_of_value(members))
+            item.members |= members
 
     def _created(self, value: Object) -> Iterator[Delta]:
         model = text_of(object_of(value.get("response")), "model")
         if model and model != self._model:
             self._model = model
             yield ModelName(model)
+        if members := self._members.new(_unread_response(object_of(value.get("response")))):
+            yield MessageMembers(Unread(API, {"response": members}))
 
     def _finish(self, value: Object) -> Iterator[Delta]:
         response = object_of(value.get("response"))
@@ -273,6 +360,8 @@ class EventDecoder:
 
     def _added(self, value: Object) -> Iterator[Delta]:
         item, fields = self._item(value), object_of(value.get("item"))
+        self._keep(item, others(value, _EVENT))
+        self._keep(item, others(fields, _READ_ITEMS.get(text_of(fields, "type"), fields.keys())))
         yield from self._begin(item, fields)
 
     def _begin(self, item: _Item, fields: Object) -> Iterator[Delta]:
@@ -280,16 +369,21 @@ class EventDecoder:
         if item.kind:
             return
         item.kind = text_of(fields, "type")
+        if item.kind and item.kind not in _READ_ITEMS:
+            self._budget.take(ITEM + size_of_value(fields))
+            item.events.append(fields)
         if item.kind in _CALLS:
             self._calls += 1
             item.call_id, item.name = text_of(fields, "call_id") or self.new_id(), text_of(fields, "name")
             yield self._fragment(item, "")
 
-    def _fragment(self, item: _Item, arguments: str, *, stop: bool = False) -> ToolCallFragment:
+    def _fragment(
+        self, item: _Item, arguments: str, *, stop: bool = False, unread: Unread | None = None
+    ) -> ToolCallFragment:
         name = "" if item.begun else item.name
         item.begun, item.ended = True, stop
         item.emitted += len(arguments)
-        return ToolCallFragment(item.call_id, name, arguments, stop)
+        return ToolCallFragment(item.call_id, name, arguments, stop, unread)
 
     def _text_delta(self, value: Object) -> Iterator[Delta]:
         yield from self._emit_text(value, text_of(value, "delta"))
@@ -388,6 +482,9 @@ class EventDecoder:
         if item.ended:
             return
         yield from self._begin(item, fields)
+        self._keep(item, others(value, _EVENT))
+        self._keep(item, others(fields, _READ_ITEMS.get(item.kind, fields.keys())))
+        unread = Unread(API, {"item": item.members}) if item.members else None
         match item.kind:
             case "message":
                 yield from self._message(value, fields)
@@ -396,24 +493,32 @@ class EventDecoder:
             case "function_call":
                 yield from self._arguments_done({**value, "arguments": fields.get("arguments")})
                 if fields.get("status") != "incomplete":
-                    yield self._fragment(item, "", stop=True)
+                    yield self._fragment(item, "", stop=True, unread=unread)
                 return
             case "custom_tool_call":
                 yield from self._input_done({**value, "input": fields.get("input")})
                 if fields.get("status") != "incomplete":
-                    yield self._fragment(item, self._closing(item), stop=True)
+                    yield self._fragment(item, self._closing(item), stop=True, unread=unread)
                 return
             case "reasoning":
                 yield from self._reasoning(item, fields)
-            case "image_generation_call" if shown := image(fields):
-                yield TextDelta(shown)
             case _:
-                yield from self._notice(Notice("item.unknown", clean(item.kind)[:60]))
+                yield self._opaque(item, fields)
         item.ended = True
 
+    def _opaque(self, item: _Item, fields: Object) -> OpaqueBlock:
+        """An item of a kind that is not read; an image is shown to everybody."""
+        shown = image(fields) if item.kind == "image_generation_call" else ""
+        notices = () if shown else self._notice(Notice("item.unknown", clean(item.kind)[:60]))
+        events, item.events = tuple(item.events), []
+        whole = dict(fields)
+        for begun in (*events[:1], item.members):
+            restore(whole, begun)
+        return OpaqueBlock(Unread(API, whole), events, (TextDelta(shown),) if shown else tuple(notices))
+
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
-        item = self._item(value)
-        for place, part in enumerate(objects_of(fields.get("content"))):
+        item, parts = self._item(value), objects_of(fields.get("content"))
+        for place, part in enumerate(parts):
             if place < item.part:
                 continue
             about = {**value, "content_index": place}
@@ -421,7 +526,9 @@ class EventDecoder:
                 if shown := image(part):
                     yield from self._emit_text(about, shown)
                 else:
-                    yield from self._notice(Notice("content.unknown", clean(kind)[:60]))
+                    notices = tuple(self._notice(Notice("content.unknown", clean(kind)[:60])))
+                    message = {"type": "message", "status": "completed", "role": "assistant", "content": [part]}
+                    yield OpaqueBlock(Unread(API, message), (), notices)
                 continue
             is_new = place != item.part or not item.emitted
             yield from self._text_done({**about, "text": part.get("text")})
@@ -429,20 +536,37 @@ class EventDecoder:
             if is_new:
                 for annotation in objects_of(part.get("annotations")):
                     yield from self._annotation({**about, "annotation": annotation})
+            of_part = {name: each for name, each in others(part, _PART).items() if name != "logprobs" or each}
+            if found := within(part=of_part, item=item.members if part is parts[-1] else {}):
+                block = BlockKind.REFUSAL if part.get("refusal") else BlockKind.TEXT
+                yield BlockMembers(block, Unread(API, found))
+                yield TextBreak()
 
     def _reasoning(self, item: _Item, fields: Object) -> Iterator[Delta]:
-        if not item.thought:
-            parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))
-            if text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts))):
-                yield ThinkingDelta(text)
+        parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))
+        if not item.thought and (text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts)))):
+            yield ThinkingDelta(text)
+        of_parts = accumulated(others(part, _PART) for part in parts)
+        if found := within(part=of_parts, item=item.members):
+            yield BlockMembers(BlockKind.THINKING, Unread(API, found))
         if seal := sealed(fields, self.service):
             yield SignatureDelta(seal)
 
-    def _notice(self, notice: Notice) -> Iterator[Delta]:
+    def _notice(self, notice: Notice) -> Iterator[Notice]:
         """Emit each notice once."""
         if notice not in self._notices and len(self._notices) < NOTICES:
             self._notices.add(notice)
             yield notice
+
+
+def _unread_response(response: Object) -> dict[str, Any]:
+    usage = object_of(response.get("usage"))
+    details = within(
+        input_tokens_details=others(object_of(usage.get("input_tokens_details")), _INPUT_DETAILS),
+        output_tokens_details=others(object_of(usage.get("output_tokens_details")), _OUTPUT_DETAILS),
+    )
+    why = others(object_of(response.get("incomplete_details")), {"reason"})
+    return {**others(response, _RESPONSE), **within(usage={**others(usage, _USAGE), **details}, incomplete_details=why)}
 
 
 def _written(arguments: Any) -> str:

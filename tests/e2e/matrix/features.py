@@ -13,12 +13,13 @@ from typing import Final
 from attrs import frozen
 
 from kiro_asgi.simulator import RecordedRequest, Trailers, answer, text
-from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
+from kiro_asgi.simulator.answers import ANSWERS, CHANGES, SENTENCE, THOUGHT
 from kiro_asgi.simulator.gemini.encoder import call_signature, text_signature
+from kiro_asgi.simulator.markers import EXTRA_ANSWERS, EXTRA_CHANGES
 from kiro_asgi.simulator.openai.encoder import REFUSAL
 from kiro_asgi.simulator.pieces import Ending, TokensUsed
 from kiro_asgi.simulator.scripts import sign
-from tests.e2e.matrix.apis import Failure
+from tests.e2e.matrix.apis import Answer, Failure
 from tests.e2e.matrix.pairing import Pairing
 
 __all__ = ["END", "FEATURES", "LOSSES", "Feature", "LostPart", "found"]
@@ -226,6 +227,49 @@ def structured(pairing: Pairing) -> None:
     assert b"degrees" in pairing.request.body
 
 
+UNASKED: Final = ("flood", "long", "bytes", "chunks", "slow", "whole", "unknown-event")
+"""Markers of answers that are only much, late, or in other pieces, and of events that nobody knows: they reach clients
+of the service's own API, and the strict ones of these tests refuse them."""
+
+ASKED: Final = (
+    *(f"sim:{name}" for name in {**ANSWERS, **EXTRA_ANSWERS} if name not in UNASKED),
+    *(f"sim:text sim:{name}" for name in {**CHANGES, **EXTRA_CHANGES} if name not in UNASKED),
+)
+"""Questions that bring everything else that the simulator has to say."""
+
+LITTLE: Final = ((), ("",), (" ",), ("\n", "\n"), (" ", "So."))
+"""Texts of answers that say little or nothing."""
+
+
+def sent_back(pairing: Pairing) -> None:
+    """Every answer, as the client has it, is taken back with the next question, the first time it is asked.
+
+    What of it the service is not told is shown in other rows.
+    """
+    for marker in ASKED:
+        pairing.begin_anew()
+        thinking = "thinking" in marker or "redacted" in marker
+        _told_on(pairing, pairing.try_to_ask(marker, tools=True, thinking=thinking))
+    pairing.begin_anew()
+    _told_on(pairing, pairing.ask("sim:text"))  # which may go through as it is
+    for texts in LITTLE:
+        pairing.begin_anew()
+        pairing.simulator.enqueue(answer(*text(*texts)), operation=pairing.service.operation)
+        _told_on(pairing, pairing.try_to_ask("Hello", tools=True))
+    pairing.lost.clear()
+
+
+def _told_on(pairing: Pairing, first: Answer | Failure) -> None:
+    """Go on: an answer without content is no turn of its own, so the service may see both questions as one."""
+    if isinstance(first, Failure):
+        return
+    if first.calls:
+        pairing.return_results(first.calls, *["21 degrees"] * len(first.calls))
+    else:
+        pairing.go_on("And now?")
+    assert pairing.request.status == 200
+
+
 def ended_early(pairing: Pairing) -> None:
     """What came before is told as if it were all; what ends within an event is an error there, too."""
     told = pairing.ask("sim:eof")
@@ -270,6 +314,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "error-before": Feature("An error instead of an answer", error_before),
     "error-within": Feature("An error in the middle of an answer", error_within),
     "usage": Feature("Counts of tokens, those of the cache among them", usage),
+    "sent-back": Feature("Any answer sent back with the next question", sent_back),
 }
 """Name to what holds where it is carried."""
 

@@ -105,6 +105,10 @@ class Pairing:
         """The service that is asked."""
         return SERVICES[self.to]
 
+    def begin_anew(self) -> None:
+        """Forget the conversation."""
+        self._conversation = []
+
     def ask(self, text: str, *, image: bool = False, **wants: bool) -> Answer:
         """The answer to a first question; *wants* are the fields of `Wants`."""
         return _whole(self.try_to_ask(text, image=image, **wants))

@@ -54,6 +54,7 @@ from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, fold
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.ending import EndOfStream
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.upstreams.anthropic.answer import WholeMessage
@@ -89,7 +90,7 @@ def end(reason: Any, sequence: Any = None, **usage: Any) -> Any:
 
 
 def decoded(data: bytes, content_type: str = "text/event-stream; charset=utf-8") -> list[Delta]:
-    return run(Pipeline(*AnthropicUpstream().decoder(content_type)), [data])
+    return run(Pipeline(*AnthropicUpstream().decoder(content_type), SameApi("", "")), [data])
 
 
 def deltas(*events: Any) -> list[Delta]:
@@ -240,7 +241,7 @@ def _parsed(events: Iterable[Event]) -> Message:
 def test_cuts_change_nothing(events: list[Event], cuts: list[int]) -> None:
     """However the bytes arrive, the deltas are the same."""
     data = b"".join(run(DIALECT.encoder(HEADING), events))
-    pipeline: Pipeline[bytes, Delta] = Pipeline(*AnthropicUpstream().decoder("text/event-stream"))
+    pipeline: Pipeline[bytes, Delta] = Pipeline(*AnthropicUpstream().decoder("text/event-stream"), SameApi("", ""))
     assert run_apart(pipeline, cut(data, cuts)) == decoded(data)
 
 
@@ -439,7 +440,7 @@ def test_nothing_follows_the_end() -> None:
 def test_errors_in_the_middle(report: Any, kind: type[KiroAsgiError], code: str, name: str) -> None:
     """F430: an error ends the answer with what it says, under whatever name it comes."""
     event = {"type": "error", "error": report} if name == "error" else {"type": name, "error": report or {}}
-    stage: Pipeline[bytes, Delta] = Pipeline(*AnthropicUpstream().decoder("text/event-stream"))
+    stage: Pipeline[bytes, Delta] = Pipeline(*AnthropicUpstream().decoder("text/event-stream"), SameApi("", ""))
     found = stage.feed([sse(HEAD, delta("text_delta", text="a"), event)])
     assert [next(found), next(found)] == [ModelName("m"), TextDelta("a")]
     with pytest.raises(kind) as caught:

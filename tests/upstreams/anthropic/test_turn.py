@@ -14,6 +14,7 @@ from kiro_asgi.errors import AnswerTooLarge
 from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import Delta, ServerCall, ServerResult, Stop, StopReason
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.anthropic.answer import PausableTurn, may_pause
 from kiro_asgi.upstreams.base import UpstreamRequest
 from tests.growth import assert_linear
@@ -31,7 +32,7 @@ def turn(**more: Any) -> PausableTurn:
 
 
 def read(reader: PausableTurn, data: bytes, cuts: list[int] | None = None, content_type: str = SSE) -> list[Delta]:
-    return run(Pipeline(*reader.decoder(content_type)), cut(data, cuts or []))
+    return run(Pipeline(*reader.decoder(content_type), SameApi("", "")), cut(data, cuts or []))
 
 
 def paused_after(*events: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kiro_asgi.model.events import Delta
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.claude import messages
 from kiro_asgi.wire.eventstream import encode_frame
@@ -48,5 +49,5 @@ def chunk(**value: Any) -> bytes:
 
 def read(chunks: Iterable[bytes], content_type: str = FRAMES) -> list[Delta]:
     """The deltas of an answer that comes in these pieces."""
-    pipeline: Pipeline[bytes, Delta] = Pipeline(*stages(content_type, messages))
+    pipeline: Pipeline[bytes, Delta] = Pipeline(*stages(content_type, messages), SameApi("", ""))
     return [*(each for piece in chunks for each in pipeline.feed([piece])), *pipeline.flush()]

@@ -37,6 +37,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.gemini.answer import STOPS, stages
 from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
@@ -62,7 +63,7 @@ def numbered() -> Callable[[], str]:
 
 
 def read_bytes(chunks: Sequence[bytes], content_type: str = SSE) -> list[Any]:
-    pipeline = Pipeline[bytes, Delta](*stages(content_type, numbered()))
+    pipeline = Pipeline[bytes, Delta](*stages(content_type, numbered()), SameApi("", ""))
     return [*pipeline.feed(chunks), *pipeline.flush()]
 
 
@@ -318,7 +319,7 @@ LITELLM_ERROR = {"error": {"code": "429", "message": "Rate limit reached", "type
 )
 def test_an_error_in_the_middle(event: Any) -> None:
     """F339, §1.5: it is what the same report is with an HTTP status, and what came before it stands."""
-    pipeline = Pipeline[bytes, Delta](*stages(SSE, numbered()))
+    pipeline = Pipeline[bytes, Delta](*stages(SSE, numbered()), SameApi("", ""))
     deltas = pipeline.feed([sse(chunk({"text": "a"}, finish="STOP"), event)])
 
     assert next(deltas) == TextDelta("a")
@@ -481,7 +482,7 @@ def test_a_whole_answer() -> None:
 
 def test_an_array_is_read_as_it_comes() -> None:
     """An event is given when it is whole, not when the array is."""
-    pipeline = Pipeline[bytes, Delta](*stages(JSON, numbered()))
+    pipeline = Pipeline[bytes, Delta](*stages(JSON, numbered()), SameApi("", ""))
 
     assert list(pipeline.feed([b"[" + json.dumps(chunk({"text": "a"})).encode()])) == [TextDelta("a")]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kiro_asgi.model.events import Delta, ModelName, Notice
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.helpers import run
 
@@ -46,7 +47,7 @@ def sse(*values: Any) -> bytes:
 
 
 def decoder(content_type: str = "text/event-stream") -> Pipeline[bytes, Delta]:
-    return Pipeline(*OpenAIUpstream(new_id=new_ids()).decoder(content_type))
+    return Pipeline(*OpenAIUpstream(new_id=new_ids()).decoder(content_type), SameApi("", ""))
 
 
 def deltas(*values: Any, done: bool = True) -> list[Delta]:

@@ -36,6 +36,7 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.upstream import ResponsesUpstream
 from tests.growth import assert_linear
@@ -69,7 +70,7 @@ def ended(status: str = "completed", **fields: Any) -> dict[str, Any]:
 
 
 def decoder(content_type: str = "text/event-stream") -> Pipeline[bytes, Delta]:
-    return Pipeline(*ResponsesUpstream(new_id=new_ids()).decoder(content_type))
+    return Pipeline(*ResponsesUpstream(new_id=new_ids()).decoder(content_type), SameApi("", ""))
 
 
 def deltas(*values: Any) -> list[Delta]:

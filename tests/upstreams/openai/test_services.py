@@ -26,6 +26,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.events import Stop, StopReason, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Sampling, Text, Thinking, ThinkingMode, ThinkingPart, Tool, Turn
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.openai.services import SERVICES
@@ -316,7 +317,7 @@ def test_an_answer_in_its_own_form(name: str) -> None:
     if name == "groq":
         last = chunk(finish="stop", x_groq={"usage": usage})
     events = sse(chunk({"role": "assistant", field: "hm"}), chunk({"content": "Hi"}), last) + DONE
-    found = run(Pipeline(*upstream_of(name).decoder("text/event-stream")), [events])
+    found = run(Pipeline(*upstream_of(name).decoder("text/event-stream"), SameApi("", "")), [events])
 
     assert [delta for delta in found if isinstance(delta, ThinkingDelta | TextDelta)] == [
         ThinkingDelta("hm"),
