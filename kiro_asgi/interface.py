@@ -82,7 +82,7 @@ def _method_lacks(given: object, wanted: Callable[..., Any]) -> Iterator[str]:
     signature = inspect.signature(wanted)
     declared = _declared(wanted, signature)
     called = signature.replace(parameters=[*signature.parameters.values()][1:])
-    if given is _MISSING:
+    if given is _MISSING or given is None:
         yield f"there must be a method: {declared}"
     elif words := _misuse(given, wanted, called, declared):
         yield f"{wanted.__name__} {words}"
