@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from kiro_asgi.model.events import Event, SearchHit, ToolOutput
     from kiro_asgi.model.message import Message
     from kiro_asgi.model.prompt import Prompt
-    from kiro_asgi.observers.base import Observer
-    from kiro_asgi.stages.base import Stage, StageFactory
+    from kiro_asgi.observers.base import Observer, ObserverManifest
+    from kiro_asgi.stages.base import Stage, StageFactory, StageManifest
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-    from kiro_asgi.state.base import Locks, Store, WatchedStore
+    from kiro_asgi.state.base import Locks, Store, StoreManifest, WatchedStore
     from kiro_asgi.upstreams.base import Upstream
     from kiro_asgi.upstreams.manifest import Manifest
 
@@ -69,6 +69,7 @@ __all__ = [
     "Manifest",
     "Message",
     "Observer",
+    "ObserverManifest",
     "Prompt",
     "QuotaSettings",
     "Readiness",
@@ -82,8 +83,10 @@ __all__ = [
     "Settings",
     "Stage",
     "StageFactory",
+    "StageManifest",
     "StateSettings",
     "Store",
+    "StoreManifest",
     "StoreUnavailable",
     "StreamSettings",
     "StructuredSettings",
@@ -114,10 +117,10 @@ _HOMES: Final = MappingProxyType(
             "model.events": "Event SearchHit ToolOutput",
             "model.message": "Message",
             "model.prompt": "Prompt",
-            "observers.base": "Observer",
-            "stages.base": "Stage StageFactory",
+            "observers.base": "Observer ObserverManifest",
+            "stages.base": "Stage StageFactory StageManifest",
             "stages.estimate": "Estimator TokenEstimator",
-            "state.base": "Locks Store WatchedStore",
+            "state.base": "Locks Store StoreManifest WatchedStore",
             "upstreams.base": "Upstream",
             "upstreams.manifest": "Manifest",
         }.items()
@@ -126,7 +129,9 @@ _HOMES: Final = MappingProxyType(
 )
 """Name to the module that defines it; all others are settings, of ``config``."""
 
-_MODULES: Final = frozenset({"config", "dialects", "errors", "observers", "stages", "streaming", "upstreams"})
+_MODULES: Final = frozenset(
+    {"config", "dialects", "errors", "extension", "observers", "stages", "streaming", "upstreams"}
+)
 
 
 class _StandIn:

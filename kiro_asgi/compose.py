@@ -44,6 +44,7 @@ from kiro_asgi.asgi.exchange.providers import in_effect, new_providers, new_regi
 from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.asgi.exchange.relay import Replies
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
+from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
 from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
@@ -64,7 +65,9 @@ from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.settings import Allowance
 from kiro_asgi.stages.estimate import Calibration
+from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
+from kiro_asgi.state.memory import MemoryStore
 
 _log = getLogger("kiro_asgi")
 
@@ -154,6 +157,7 @@ class _Parts:
         yield from (each.credentials.aclose for each in self._providers)
         yield self._close_connections
         yield self._reservations.aclose
+        yield self._observers.aclose
         if self._ledger is not None:
             yield partial(_in_thread, self._ledger.close)
         if self._taping is not None and self._taping.folder is not None:
@@ -226,9 +230,10 @@ class _Parts:
         return Gateway(
             settings=self._settings,
             store=self._earlier,
+            is_forgetful=self._settings.state.engine == "auto" and isinstance(self._store, MemoryStore),
             offload=self._context.offload,
             exchanges=self._exchanges,
-            stages=tuple(self._additions.stages),
+            stages=self._stages,
             transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
             token=self._token,
             wall=self._dates,
@@ -237,6 +242,11 @@ class _Parts:
             background=self._background,
             permit=self._auth.permit,
         )
+
+    @cached_property
+    def _stages(self) -> tuple[OwnStage, ...]:
+        given = (OwnStage(f"stages[{at}]", make) for at, make in enumerate(self._additions.stages))
+        return (*given, *stages_of(self._settings))
 
     @cached_property
     def _background(self) -> Background:
@@ -361,7 +371,7 @@ class _Parts:
 
     @cached_property
     def _observers(self) -> Observers:
-        observers = [*self._additions.observers]
+        observers = [*self._additions.observers, *observers_of(self._settings)]
         if self._taping is not None:
             observers.append(self._taping.recorder)
         if self._ledger is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.handed_in import additions_of, require_settings
 from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.asgi.door.readiness import settings_to_serve
 from kiro_asgi.asgi.kept.server_tools import ServerTool
@@ -63,26 +64,30 @@ def create_app(
         simulate: Ask a simulated service within the process, as the setting of that name does: it needs no account.
 
     Raises:
-        ConfigError: The settings cannot work; the message lists every reason found.
+        ConfigError: The settings cannot work, or an object has not what is asked of it; the message lists every reason
+            found, with its place.
     """
-    root = Settings.including(*upstreams, *dialects)
+    require_settings(settings)
+    additions = additions_of(
+        {
+            "inner": inner,
+            "upstreams": upstreams,
+            "dialects": dialects,
+            "stages": stages,
+            "store": store,
+            "server_tools": server_tools,
+            "estimator": estimator,
+            "observers": observers,
+            "may_inspect": may_inspect,
+        }
+    )
+    root = Settings.including(*additions.upstreams, *additions.dialects)
     if settings is None:
         settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root)
     elif not isinstance(settings, Settings):
         settings = root.from_mapping(settings)
     if simulate:
         settings = evolve(settings, simulate=True)
-    additions = Additions(
-        inner=inner,
-        upstreams=tuple(upstreams),
-        dialects=tuple(dialects),
-        stages=tuple(stages),
-        store=store,
-        server_tools=tuple(server_tools),
-        estimator=estimator,
-        observers=tuple(observers),
-        may_inspect=may_inspect,
-    )
     return new_app(settings, additions)
 
 

@@ -140,6 +140,10 @@ CONTINUATIONS: Final = 5
 """Times that a service is asked to go on with one answer in which it paused (``pause_turn``); beyond it the client gets
 what there is: with ``pause_turn`` in Messages, in the other APIs as an answer that is cut."""
 
+ADAPTATIONS: Final = 32
+"""Times that one request is sent in another form to one upstream, because that refused the one before; those of the
+package learn from fewer refusals."""
+
 # What is kept until it is whole.
 
 ANSWER_BYTES: Final = 32 * 1024 * 1024

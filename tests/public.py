@@ -8,6 +8,7 @@ PUBLIC: Final = (
     "kiro_asgi",
     "kiro_asgi.dialects",
     "kiro_asgi.errors",
+    "kiro_asgi.extension",
     "kiro_asgi.model.events",
     "kiro_asgi.model.message",
     "kiro_asgi.model.prompt",

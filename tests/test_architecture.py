@@ -30,6 +30,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "limits": ("", ""),
     "setting": ("", "attrs"),
+    "interface": ("", ""),
+    "extension": ("errors setting interface", "attrs"),
     "redaction": ("", "attrs"),
     "loops": ("", ANYIO),
     "private": ("", ""),
@@ -38,19 +40,19 @@ ROOMS: dict[str, tuple[str, str]] = {
     "named": ("errors", ""),
     "model": (FACTS, "attrs"),
     "wire": (FACTS, "attrs"),
-    "state": (f"{FACTS} loops private", f"{ANYIO} valkey"),
-    "stages": (f"{FACTS} model wire.json", "attrs"),
+    "state": (f"{FACTS} loops private extension", f"{ANYIO} valkey"),
+    "stages": (f"{FACTS} model wire.json interface extension", "attrs"),
     "recovery": ("model stages", ""),
     "quota": ("errors setting loops visible state", ANYIO),
     "rendering": (PURE, "attrs"),
-    "upstreams": (f"{PURE} setting redaction _version rendering", "attrs"),
-    "dialects": (f"{PURE} setting", "attrs cattrs"),
-    "observers": ("errors visible model stages", "attrs opentelemetry prometheus_client"),
+    "upstreams": (f"{PURE} setting redaction _version rendering interface", "attrs"),
+    "dialects": (f"{PURE} setting interface", "attrs cattrs"),
+    "observers": ("errors visible model stages extension", "attrs opentelemetry prometheus_client"),
     "simulator": ("wire", f"{ANYIO} h11"),
     "tapes": (f"{FACTS} setting redaction private visible _version model wire state observers", "attrs"),
     "config": (
-        f"{FACTS} setting quota.settings tapes.settings dialects.manifest upstreams.builtin upstreams.manifest "
-        "upstreams.services upstreams.settings",
+        f"{FACTS} setting extension quota.settings tapes.settings dialects.manifest observers.base stages.base "
+        "state.base upstreams.builtin upstreams.manifest upstreams.services upstreams.settings",
         "attrs",
     ),
     "net": (
@@ -58,9 +60,9 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{ANYIO} botocore httpcore",
     ),
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
-    "asgi": (f"{FACTS} loops dialects config", f"{ANYIO} asgiref"),
+    "asgi": (f"{FACTS} loops interface dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} setting redaction model state stages quota upstreams observers tapes config net",
+        f"{FACTS} setting interface extension redaction model state stages quota upstreams observers tapes config net",
         ANYIO,
     ),
     "asgi.exchange": (
@@ -68,8 +70,8 @@ ROOMS: dict[str, tuple[str, str]] = {
         ANYIO,
     ),
     "asgi.door": (
-        f"{FACTS} loops _version state stages quota upstreams dialects observers config net simulation asgi asgi.kept "
-        "asgi.exchange",
+        f"{FACTS} interface extension loops _version state stages quota upstreams dialects observers config net "
+        "simulation asgi asgi.kept asgi.exchange",
         f"{ANYIO} asgiref",
     ),
     "apis": (f"{PURE} named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),
@@ -90,8 +92,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "streaming": ("errors model wire stages recovery upstreams dialects contract", "attrs"),
     "pytest_plugin": ("errors simulator tapes config replay", "attrs pytest"),
     "cli": (
-        f"{PURE} setting redaction private visible _version named state quota upstreams dialects observers simulator "
-        f"tapes {SERVED} replay inspector create",
+        f"{PURE} setting extension redaction private visible _version named state quota upstreams dialects observers "
+        f"simulator tapes {SERVED} replay inspector create",
         f"{ANYIO} h11 hypercorn rich wsproto",
     ),
     "__init__": (

@@ -49,6 +49,7 @@ BOUNDED = {
         "_json_schema": REQUEST,
     },
     "dialects.structure": {"_problems": REQUEST},
+    "interface": {"_fits": OWN},
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import cast
 
 from attrs import define, evolve, frozen
@@ -22,7 +23,7 @@ from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.named import imported
-from kiro_asgi.stages.base import StageFactory
+from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
 
 
@@ -32,6 +33,9 @@ class Gateway:
 
     settings: Settings
     store: Store
+    is_forgetful: bool
+    """Whether the store is the memory of this process, and the operator has not chosen that."""
+
     offload: Offload
     exchanges: ExchangeFactory
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
@@ -47,7 +51,7 @@ class Gateway:
     permit: Callable[[str], Permit]
     """Makes the check of what a principal may ask for."""
 
-    _stages: tuple[StageFactory, ...]
+    _stages: tuple[OwnStage, ...]
     _transparent: frozenset[str]
     """Client APIs that an upstream has itself."""
 
@@ -150,7 +154,10 @@ def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dic
     made = imported(api.operations, place, code="config.manifest")(gateway, dialect)
     handlers = {endpoint: getattr(made, endpoint.operation, None) for endpoint in api.endpoints}
     if unknown := [endpoint for endpoint, handler in handlers.items() if handler is None]:
+        known = (name for name in dir(made) if not name.startswith("_") and iscoroutinefunction(getattr(made, name)))
         raise ConfigError(
-            f"dialects: {api.name} has no operation {unknown[0].operation!r} for {unknown[0].path}", code="dialects"
+            f"dialects: {api.name} has no operation {unknown[0].operation!r} for {unknown[0].path}; "
+            f"there are {', '.join(known)}",
+            code="dialects",
         )
     return cast(dict[Endpoint, Handler], handlers)

@@ -12,10 +12,21 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect
 from kiro_asgi.dialects.builtin import BUILTIN
-from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, DialectOptions, Endpoint, served
+from kiro_asgi.dialects.manifest import (
+    COUNT,
+    MODEL,
+    MODELS,
+    WEBSOCKET,
+    DialectManifest,
+    DialectOptions,
+    Endpoint,
+    served,
+)
+from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
+from kiro_asgi.interface import lacks
 
 Name = TypeVar("Name", bytes, str)
 
@@ -314,8 +325,32 @@ def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
     """The client APIs that are served: those that come with the package, then those that *settings* have a table for.
 
     Raises:
-        ConfigError: A setting of one of them cannot work.
+        ConfigError: A setting of one of them cannot work, or what its manifest makes is no dialect.
     """
     usual = DialectOptions(emit_code_references=settings.emit_code_references, usage_chunk=settings.stream.usage_chunk)
     made = {api: api.make(usual) for api in BUILTIN}
-    return made | {api: api.make(evolve(usual, settings=own)) for api, own in served(settings)}
+    return made | {api: _made(api, evolve(usual, settings=own)) for api, own in served(settings)}
+
+
+_INTERFACES: Final[Mapping[str, type]] = {COUNT: CountingDialect, MODELS: ListingDialect, MODEL: ListingDialect}
+"""Operation to what a dialect must have for it, where that is more than `Dialect`."""
+
+
+def _made(api: DialectManifest, options: DialectOptions) -> Dialect:
+    """The dialect of an API from outside.
+
+    Raises:
+        ConfigError: As for `new_dialects`.
+    """
+    dialect = api.make(options)
+    place = f"{api.name}: the client API's make gave a {type(dialect).__name__}"
+    wanted = [Dialect, *(_INTERFACES[it.operation] for it in api.endpoints if it.operation in _INTERFACES)]
+    for interface in dict.fromkeys(wanted):
+        if lack := next(lacks(dialect, interface), ""):
+            message = f"{place}, which is no {interface.__name__}: {lack}; see kiro_asgi.dialects.{interface.__name__}"
+            raise ConfigError(message, code="config.manifest")
+    if dialect.name != api.name:
+        raise ConfigError(f"{place} whose name is {dialect.name!r:.60}; it must be the API's", code="config.manifest")
+    if dialect.traits.transparent and (lack := next(lacks(dialect, TransparentDialect), "")):
+        raise ConfigError(f"{place} whose traits say that it is transparent: {lack}", code="config.manifest")
+    return dialect

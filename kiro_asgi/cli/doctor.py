@@ -209,9 +209,8 @@ def _examine(
         return  # its reasons are among the findings
 
     async def examine() -> None:
-        kept = await doctor_checks.state(settings)
-        if kept is not None:
-            report(kept)
+        async for finding in doctor_checks.kept(settings):
+            report(finding)
         if gateway:
             async with spinner.turning(f"asking {gateway}"):
                 report(await resting(gateway, settings))

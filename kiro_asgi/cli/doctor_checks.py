@@ -7,7 +7,7 @@ import re
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -24,9 +24,11 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi import errors
 from kiro_asgi.asgi.exchange.providers import new_store
+from kiro_asgi.asgi.kept.extensions import store_table
 from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable, UpstreamRejected
+from kiro_asgi.extension import enabled_in
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
@@ -35,8 +37,9 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.sources import exposed
 from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Headers, Transport
-from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.state.base import Store, scoped
+from kiro_asgi.observers.base import ObserverManifest
+from kiro_asgi.stages.base import Pipeline, StageManifest
+from kiro_asgi.state.base import Store, StoreManifest, scoped
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Token, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.errors import clean
@@ -365,8 +368,18 @@ _STATE_ADVICE: Final[Mapping[str, str]] = {
 }
 
 
+async def kept(settings: Settings) -> AsyncIterator[Finding]:
+    """Findings about the store, and about stages and observers of installed packages."""
+    if (found := await state(settings)) is not None:
+        yield found
+    for finding in extensions(settings):
+        yield finding
+
+
 async def state(settings: Settings) -> Finding | None:
     """Write a value as one gateway and read it as another, and lock it twice; ``None`` where all is kept in memory."""
+    if (own := store_table(settings)) is not None:
+        return await _own_state(settings, own[0])
     engine, place = settings.state.engine, _state_place(settings)
     if not settings.state.is_shared:
         return None
@@ -387,6 +400,31 @@ async def state(settings: Settings) -> Finding | None:
     if not odd:
         return Finding(_STATE, Verdict.OK, words)
     return Finding(_STATE, Verdict.WARN, "; ".join((words, *(what for what, _ in odd))), "; ".join(do for _, do in odd))
+
+
+async def _own_state(settings: Settings, manifest: StoreManifest) -> Finding:
+    """The same for a store of an installed package, of which the gateway makes one: others may not share its values."""
+    advice = f"check the settings below {manifest.name}, and what its package says"
+    try:
+        store = new_store(settings, Clocks())
+        with anyio.fail_after(_STATE_PATIENCE):
+            started = perf_counter()
+            await _try_store(store, store)
+            taken = perf_counter() - started
+    except TimeoutError:
+        words = f"{manifest.title}: what is written is not found within {_STATE_PATIENCE:g} s"
+        return Finding(_STATE, Verdict.FAIL, words, advice)
+    except KiroAsgiError as error:
+        return Finding(_STATE, Verdict.FAIL, f"{manifest.title}: {failed(_STATE, error).detail}", advice)
+    return Finding(_STATE, Verdict.OK, f"{manifest.title}: written, locked, and read in {taken * 1000:.0f} ms")
+
+
+def extensions(settings: Settings) -> Iterator[Finding]:
+    """A finding for each stage and observer of an installed package; that they can be made was examined before."""
+    for manifest, _ in enabled_in(settings, StageManifest):
+        yield Finding(manifest.name, Verdict.OK, f"{manifest.title}: a stage of every answer")
+    for observer, _ in enabled_in(settings, ObserverManifest):
+        yield Finding(observer.name, Verdict.OK, f"{observer.title}: an observer of every call")
 
 
 def _state_place(settings: Settings) -> str:

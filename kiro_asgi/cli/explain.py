@@ -76,6 +76,11 @@ def _print(output: Printer, report: Mapping[str, Any]) -> None:
     else:
         _print_reason(output, report["translated_because"])
         _print_rules(output, report["rules"])
+    if report["stages"]:
+        output.line(
+            ("stages of installed packages: ", Tone.NAME), ", ".join(report["stages"]), "; each sees the answer"
+        )
+        output.line()
     for wire, name in report["tool_names"].items():
         output.line(f"tool {name} is called {wire}")
     output.line(("sizes: ", Tone.NAME), ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))

@@ -12,6 +12,7 @@ from typing import Final
 
 from attrs import evolve
 
+from kiro_asgi.asgi.kept.extensions import store_table
 from kiro_asgi.config import Settings
 from kiro_asgi.private import make_folder, require_own_file, write_new_file
 
@@ -39,7 +40,7 @@ def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """*settings* with the file in which ``kiro-asgi serve`` keeps its state, where that exists; creates nothing."""
     state = settings.state
     path = state_file(settings, state_folder(environ))
-    if state.engine != "auto" or not path.exists():
+    if state.engine != "auto" or not path.exists() or store_table(settings) is not None:
         return settings
     return evolve(settings, state=evolve(state, engine="sqlite", path=str(path)))
 
@@ -47,10 +48,11 @@ def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
 def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     """*settings* with a SQLite file in *folder* where ``state.engine`` is ``auto``, and a key for seals beside it.
 
-    Where the folder cannot be written they stay, which means state in memory, and a warning is logged.
+    Where the folder cannot be written they stay, which means state in memory, and a warning is logged.  They stay, too,
+    where a package's store is used.
     """
     state = settings.state
-    if state.engine != "auto":
+    if state.engine != "auto" or store_table(settings) is not None:
         return settings
     path = state_file(settings, folder)
     try:

@@ -18,7 +18,8 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import anyio
@@ -46,8 +47,12 @@ from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
 from kiro_asgi.config import ClientSettings, Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.dialects.manifest import served
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.observers.base import Observer
+from kiro_asgi.extension import ExtensionManifest, enabled_in
+from kiro_asgi.observers.base import Observer, ObserverManifest
+from kiro_asgi.stages.base import StageManifest
+from kiro_asgi.state.base import StoreManifest
 from kiro_asgi.tapes import load_tapes
 from kiro_asgi.upstreams.manifest import set_up
 
@@ -313,6 +318,11 @@ class _Watch:
             import_extra(_PROMETHEUS, "metrics").forget_process(pid)
 
 
+_EXTENSIONS: Final[Mapping[type[ExtensionManifest[Any]], str]] = MappingProxyType(
+    {StageManifest: "Stages", StoreManifest: "Store", ObserverManifest: "Observers"}
+)
+"""Kind of what installed packages add to its name in the announcement."""
+
 _PROMETHEUS: Final = "kiro_asgi.observers.prometheus"
 _OPENTELEMETRY: Final = "kiro_asgi.observers.otel"
 
@@ -375,10 +385,19 @@ class _Process:
             discard_output()  # the reader has closed the pipe; serving goes on
 
     def _facts(self) -> Iterator[tuple[str, str]]:
+        yield from self._apis()
+        yield "Services", ", ".join(each.name for each in set_up(self.settings))
+
+    def _apis(self) -> Iterator[tuple[str, str]]:
+        """Where each client API is, who may use them, and what installed packages have added."""
         yield "OpenAI base_url", f"{self.base}/v1"
         yield "Anthropic base_url", self.base
+        for api, _ in served(self.settings):
+            yield api.title, f"{self.base}{api.root}"
         yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
-        yield "Services", ", ".join(each.name for each in set_up(self.settings))
+        for kind, name in _EXTENSIONS.items():
+            if titles := ", ".join(manifest.title for manifest, _ in enabled_in(self.settings, kind)):
+                yield name, titles
 
     def _inspector(self) -> Iterator[tuple[str, str]]:
         """The page's address; with ``--inspect`` a link with the secret in its fragment, which browsers do not send."""
@@ -429,9 +448,7 @@ class _SimulatedProcess(_Process):
             await self._serve(gateway, orders, watch, started)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        yield "OpenAI base_url", f"{self.base}/v1"
-        yield "Anthropic base_url", self.base
-        yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
+        yield from self._apis()
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         if self.tapes is None:
             yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.asgi.door.app import App
 from kiro_asgi.asgi.door.parts import Additions, Internals
-from kiro_asgi.asgi.exchange.providers import new_store
+from kiro_asgi.asgi.exchange.providers import new_store, state_of
 from kiro_asgi.asgi.protocol import Lifespan
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
@@ -146,7 +146,8 @@ class Reloadable:
         async with self._reading:
             try:
                 settings = await anyio.to_thread.run_sync(self._read)
-                store = self._store if settings.state == self._settings.state else new_store(settings, Clocks())
+                same = state_of(settings) == state_of(self._settings)
+                store = self._store if same else new_store(settings, Clocks())
                 app = await anyio.to_thread.run_sync(self._new_app, settings, store)
             except ConfigError as error:
                 log_kept(error)

@@ -1,5 +1,5 @@
-"""Upstreams and client APIs from outside the package: manifests that a program hands over, or that installed packages
-offer.
+"""Upstreams, client APIs, stages, stores and observers from outside: manifests that a program hands over, or that
+installed packages offer.
 
 A package offers one by an entry point with the manifest's name, in the group of its kind.  It is imported where
 settings below that name are set, and not before.
@@ -8,7 +8,7 @@ settings below that name are set, and not before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from keyword import iskeyword
 from typing import Any, Final, Generic, TypeVar, cast
@@ -20,13 +20,21 @@ from kiro_asgi.config.leaves import families, leaves, slices
 from kiro_asgi.config.validation import TYPES
 from kiro_asgi.dialects.manifest import DialectManifest, DialectSettings, dialect_slice, dialects_in
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.extension import ExtensionManifest, ExtensionSettings, extension_slice, extensions_in
+from kiro_asgi.observers.base import ObserverManifest
 from kiro_asgi.setting import UPSTREAM
+from kiro_asgi.stages.base import StageManifest
+from kiro_asgi.state.base import StoreManifest
 from kiro_asgi.upstreams.manifest import Manifest, UpstreamSettings, manifests_in, slice_of
 from kiro_asgi.upstreams.services import KnownService
 
 T = TypeVar("T")
-M = TypeVar("M", bound="Manifest[Any] | DialectManifest | KnownService")
-P = TypeVar("P", bound="Manifest[Any] | DialectManifest")
+Party = Manifest[Any] | DialectManifest | ExtensionManifest[Any]
+"""What has a table of settings of its own."""
+
+M = TypeVar("M", bound=Party | KnownService)
+P = TypeVar("P", bound=Party)
+E = TypeVar("E", bound=ExtensionManifest[Any])
 
 
 @frozen(kw_only=True)
@@ -102,8 +110,26 @@ DIALECTS: Final[PartyKind[DialectManifest]] = PartyKind(
     declare=dialect_slice,
     known=dialects_in,
 )
-KINDS: Final[tuple[PartyKind[Any], ...]] = (UPSTREAMS, DIALECTS)
-"""In order of precedence, where several have one name."""
+
+
+def _extensions(title: str, group: str, manifest: type[E]) -> PartyKind[E]:
+    return PartyKind(
+        title=title,
+        group=f"kiro_asgi.{group}",
+        public="kiro_asgi",
+        manifest=manifest,
+        base=ExtensionSettings,
+        declare=extension_slice,
+        known=partial(extensions_in, kind=manifest),
+    )
+
+
+STAGES: Final = _extensions("a stage", "stages", StageManifest)
+STORES: Final = _extensions("a store", "stores", StoreManifest)
+OBSERVERS: Final = _extensions("an observer", "observers", ObserverManifest)
+
+KINDS: Final[tuple[PartyKind[Any], ...]] = (UPSTREAMS, DIALECTS, STAGES, STORES, OBSERVERS)
+"""Every kind of what has settings of its own; no two of them may have one name."""
 
 SERVICES: Final[Offer[KnownService]] = Offer(
     title="a known service", group="kiro_asgi.services", public="kiro_asgi.upstreams", manifest=KnownService
@@ -111,14 +137,14 @@ SERVICES: Final[Offer[KnownService]] = Offer(
 """Rows for the table of known services."""
 
 
-def including(root: type[T], manifests: Iterable[Manifest[Any] | DialectManifest]) -> type[T]:
+def including(root: type[T], manifests: Iterable[Party]) -> type[T]:
     """*root* with settings for each of *manifests*, below its name; one that it has already stays as it is.
 
     Raises:
         ConfigError: One of them is no manifest, its settings are none, or its name is taken or cannot be one.
     """
     known = {name: manifest for kind in KINDS for name, manifest in kind.known(root)}
-    new: dict[str, Manifest[Any] | DialectManifest] = {}
+    new: dict[str, Party] = {}
     for manifest in manifests:
         if known.get(getattr(manifest, "name", "")) is not manifest:
             if problem := next(_problems(root, manifest, new), ""):
@@ -128,7 +154,7 @@ def including(root: type[T], manifests: Iterable[Manifest[Any] | DialectManifest
 
 
 @cache
-def _including(root: type[Any], manifests: tuple[Manifest[Any] | DialectManifest, ...]) -> Any:
+def _including(root: type[Any], manifests: tuple[Party, ...]) -> Any:
     body = {"__module__": __name__, "__qualname__": root.__qualname__, "__doc__": root.__doc__}
     hints = {it.name: it.settings for it in manifests}
     fields = {it.name: kind.declare(it) for it in manifests if (kind := _kind(it)) is not None}
@@ -175,7 +201,8 @@ def _kind(manifest: object) -> PartyKind[Any] | None:
 def _problems(root: type, manifest: Any, others: Iterable[str]) -> Iterator[str]:
     """Problems of *manifest*, which is to be added to *root* with *others*."""
     if (kind := _kind(manifest)) is None:
-        yield f"neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: {manifest!r:.60}"
+        known = ", ".join(f"{each.public}.{each.manifest.__name__}" for each in KINDS)
+        yield f"{manifest!r:.60} is none of {known}"
         return
     name, settings, title = manifest.name, manifest.settings, kind.title.partition(" ")[2]
     if not UPSTREAM.fits(name) or not name.isidentifier() or "__" in name:

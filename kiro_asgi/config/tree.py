@@ -28,16 +28,14 @@ from kiro_asgi.config.gateway import (
     StructuredSettings,
     ToolSettings,
 )
-from kiro_asgi.config.installed import including
+from kiro_asgi.config.installed import Party, including
 from kiro_asgi.config.leaves import Leaf, assemble, leaves, mappings_in, members_of, values_of
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.validation import no_tables, require, unnameable, violations
-from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import BuiltinSettings
-from kiro_asgi.upstreams.manifest import Manifest
 
 T = TypeVar("T")
 
@@ -103,15 +101,17 @@ class Settings(BuiltinSettings):
         require(unnameable(self) or violations(type(self), values_of(self)))
 
     @classmethod
-    def including(cls, *parties: Manifest[Any] | DialectManifest) -> type[Self]:
-        """The same class with the settings of *parties*, upstreams and client APIs from outside, each below its name.
+    def including(cls, *parties: Party) -> type[Self]:
+        """The same class with the settings of *parties* from outside, each below its name.
+
+        They are upstreams, client APIs, stages, stores and observers.
 
         Raises:
             ConfigError: One of them is no manifest, or its name is taken or cannot be one.
         """
         return including(cls, parties)
 
-    def with_defaults(self, *parties: Manifest[Any] | DialectManifest) -> Settings:
+    def with_defaults(self, *parties: Party) -> Settings:
         """These settings, with defaults for each of *parties* for which they have no table.
 
         Raises:

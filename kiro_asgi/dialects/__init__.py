@@ -25,6 +25,8 @@ from kiro_asgi.dialects.manifest import (
     Endpoint,
 )
 from kiro_asgi.dialects.model_list import Card, Listing
+from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.wire.json import dumps, loads
 
@@ -47,9 +49,13 @@ __all__ = [
     "ErrorReply",
     "Listing",
     "ListingDialect",
+    "Loss",
+    "Note",
+    "Notes",
     "ParsedRequest",
     "RequestHeaders",
     "ResponseMeta",
+    "Rule",
     "Shape",
     "dumps",
     "error_headers",

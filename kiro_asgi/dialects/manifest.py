@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import ceil, floor
 from typing import Any, Final, cast
 
 import attrs
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.interface import call_lacks
+from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 
 _KINDS: Final = ("requests", "tokens")
@@ -86,14 +90,31 @@ WEBSOCKET: Final = "WEBSOCKET"
 """In the place of a method: the path takes the handshake of a WebSocket."""
 
 
+_METHOD: Final = re.compile("[A-Z]+")
+
+
+def _check_method(endpoint: Endpoint, attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not _METHOD.fullmatch(value):
+        raise ConfigError(f"{endpoint}: the method must be in capitals, such as POST", code="config.manifest")
+
+
+def _check_path(endpoint: Endpoint, attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ConfigError(f"{endpoint}: the path must begin with a slash", code="config.manifest")
+
+
 @frozen
 class Endpoint:
-    """A path of an API and the method that it takes there."""
+    """A path of an API and the method that it takes there.
 
-    method: str
-    """Of HTTP, or `WEBSOCKET`."""
+    Raises:
+        ConfigError: A method in small letters, or a path without a slash, which no request would meet.
+    """
 
-    path: str
+    method: str = field(validator=_check_method)
+    """Of HTTP, in capitals, or `WEBSOCKET`."""
+
+    path: str = field(validator=_check_path)
     """Below the mount point.  ``{id}`` is one or more characters but ``/``, ``{id:path}`` any.  The operation
     is handed the segment that begins with it, or with what is written before the brace; where there are two names, all
     from the first to the end of the second."""
@@ -124,46 +145,86 @@ class DialectOptions:
     """Of the API's own: an instance of its manifest's class; ``None`` for one that comes with the package."""
 
 
+def _refused(manifest: DialectManifest, words: str) -> ConfigError:
+    return ConfigError(f"the manifest of the client API {manifest.name!r:.60}: {words}", code="config.manifest")
+
+
+def _check_text(manifest: DialectManifest, attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str):
+        raise _refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
+
+
+def _endpoints(endpoints: Iterable[Endpoint] | Endpoint) -> tuple[Endpoint, ...]:
+    return tuple(endpoints) if isinstance(endpoints, Iterable) else (endpoints,)
+
+
+def _check_endpoints(manifest: DialectManifest, attribute: Attribute[Any], value: tuple[object, ...]) -> None:
+    for at, endpoint in enumerate(value):
+        if not isinstance(endpoint, Endpoint):
+            raise _refused(manifest, f"endpoints[{at}] must be an Endpoint, not {endpoint!r:.60}")
+
+
+def _check_make(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
+    if words := call_lacks(value, _make):
+        raise _refused(manifest, f"make {words}")
+
+
+def _make(options: DialectOptions, /) -> Dialect:
+    raise NotImplementedError
+
+
+def _check_headers(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, tuple) or any(type(name) is not bytes or name != name.lower() for name in value):
+        raise _refused(manifest, f"{attribute.name} must be a tuple of names as bytes, in lower case: {value!r:.60}")
+
+
+def _rules(rules: Iterable[str | Rule]) -> tuple[Rule, ...]:
+    return declared_rules(rules, "a client API")
+
+
 @frozen(kw_only=True)
 class DialectManifest:
     """One client API.
 
     It is read at every start, so `make` imports the code that reads requests and writes answers.
+
+    Raises:
+        ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str
+    name: str = field(validator=_check_text)
     """Name of its table of settings, in options of the command, and in upstreams that speak it."""
 
-    title: str
+    title: str = field(validator=_check_text)
     """As its documentation calls it."""
 
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Endpoint, ...] = field(converter=_endpoints, validator=_check_endpoints)
     """Every path of it.  Errors at them, and below the first one's `root`, have this API's form."""
 
-    make: Callable[[DialectOptions], Dialect]
+    make: Callable[[DialectOptions], Dialect] = field(validator=_check_make)
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
     settings: type[Any] = DialectSettings
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
     `DialectOptions.settings`.  APIs that come with the package have none."""
 
-    key_headers: tuple[bytes, ...] = (b"authorization",)
+    key_headers: tuple[bytes, ...] = field(default=(b"authorization",), validator=_check_headers)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""
 
     key_parameters: tuple[str, ...] = ()
     """Parameters of the query in which its clients show a key.  No log of the gateway's holds a query."""
 
-    marks: tuple[bytes, ...] = ()
+    marks: tuple[bytes, ...] = field(default=(), validator=_check_headers)
     """Request headers, in lower case, that only its clients send: at paths of no API they get errors of this one, and
     at ``/v1/models`` its list, where it has an endpoint for `MODELS`."""
 
-    request_id_headers: tuple[bytes, ...] = (b"x-request-id",)
+    request_id_headers: tuple[bytes, ...] = field(default=(b"x-request-id",), validator=_check_headers)
     """Response headers, in lower case, in which its clients look for the id of a request."""
 
-    retry_count_headers: tuple[bytes, ...] = ()
+    retry_count_headers: tuple[bytes, ...] = field(default=(), validator=_check_headers)
     """Request headers, in lower case, in which its clients count how often they have sent a request before."""
 
-    exposed_headers: tuple[bytes, ...] = RETRY_HEADERS
+    exposed_headers: tuple[bytes, ...] = field(default=RETRY_HEADERS, validator=_check_headers)
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
     quota_headers: QuotaHeaders = DURATIONS
@@ -174,6 +235,9 @@ class DialectManifest:
 
     likeness: Callable[[Mapping[str, Any]], int] = lambda request: 0
     """Likeness of a request body to those of this API: 2 for surely, 1 for probably, -1 for not at all."""
+
+    rules: tuple[Rule, ...] = field(default=(), converter=_rules)
+    """What its notes may name, beside the rules about what is not read: names of the catalogue, rules of its own."""
 
     operations: str = "kiro_asgi.apis.operations:Operations"
     """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands

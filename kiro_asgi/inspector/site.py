@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
+from logging import getLogger
 from os import getpid
 from time import time
 from types import MappingProxyType
@@ -53,6 +54,8 @@ from kiro_asgi.tapes import TapeError
 from kiro_asgi.tapes.exports import as_curl, as_har
 from kiro_asgi.tapes.folder import name_of
 from kiro_asgi.wire.json import dumps, loads
+
+_log = getLogger("kiro_asgi")
 
 _TYPES: Final[Mapping[str, bytes]] = MappingProxyType(
     {
@@ -249,10 +252,17 @@ class Inspector:
     async def _admit(self, scope: Scope) -> None:
         """Refuse browsers that another site's page sent (DNS rebinding), and viewers whom the host does not admit."""
         if self._may_inspect is not None:
-            if not await self._may_inspect(scope):
+            if not await self._decided(self._may_inspect, scope):
                 raise _Refused(403, "this site does not let you open the inspector; ask its operator")
         elif not is_allowed_host(header_values(scope, b"host"), self._settings.hosts):
             raise _Refused(421, "the inspector is not served under this host name; add it to inspector.hosts")
+
+    async def _decided(self, may_inspect: MayInspect, scope: Scope) -> bool:
+        try:
+            return await may_inspect(scope)
+        except Exception as error:
+            _log.exception("may_inspect failed")
+            raise _Refused(500, "this site could not decide whether you may; the gateway's log has why") from error
 
     async def _page(self, name: str, scope: Scope, send: Send) -> None:
         file = self._files.get(name)

@@ -31,6 +31,7 @@ from typing import Any, Final, Literal, TypeVar
 from attrs import field, frozen
 
 from kiro_asgi.model.unread import Unread
+from kiro_asgi.model.conversion import member
 
 __all__ = [
     "Appendix",
@@ -425,11 +426,17 @@ class Declined:
     """A model that may answer."""
 
 
+def _reason(value: StopReason | str) -> StopReason:
+    return member(StopReason, value)
+
+
 @frozen
 class Stop:
     """Why the model stopped; the last one wins."""
 
-    reason: StopReason
+    reason: StopReason = field(converter=_reason)
+    """Or its value, e.g. ``end``."""
+
     sequence: str | None = None
     """The stop sequence that was met, for ``STOP_SEQUENCE``."""
 
@@ -524,12 +531,17 @@ class ModelName:
 
 @frozen
 class Notice:
-    """Something in the upstream's answer was passed over; worth a line in the log, never a failure."""
+    """Something in the upstream's answer was passed over, or a stage has something to report; worth a line in the log,
+    never a failure."""
 
     code: str
     """Stable word, e.g. ``event.undecodable``."""
 
     detail: str = ""
+    source: str = field(default="", eq=False)
+    """The stage from outside that gave it, whose business it is: the log has it as information, and not as a warning.
+    Set by the gateway; empty for what is its own."""
+
     event_type: Literal["notice"] = _type("notice")
 
 

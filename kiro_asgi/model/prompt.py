@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
+from kiro_asgi.model.conversion import is_text, member, several, texts
 from kiro_asgi.model.unread import Unread
 
 __all__ = [
@@ -60,11 +61,49 @@ class Role(Enum):
     ASSISTANT = "assistant"
 
 
+def _role(value: Role | str) -> Role:
+    return member(Role, value)
+
+
+def _parts(parts: Iterable[Part] | str) -> tuple[Part, ...]:
+    return (Text(parts),) if isinstance(parts, str) else several(parts, _PARTS, "Turn.parts")
+
+
+def _content(
+    parts: Iterable[Text | Image | Document | Opaque] | str,
+) -> tuple[Text | Image | Document | Opaque, ...]:
+    return (Text(parts),) if isinstance(parts, str) else several(parts, _CONTENT, "ToolResult.parts")
+
+
+def _stop(stop: Iterable[str] | str) -> tuple[str, ...]:
+    return texts(stop, "Sampling.stop")
+
+
+def _system(system: Iterable[str] | str) -> tuple[str, ...]:
+    return texts(system, "Prompt.system")
+
+
+def _turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    return several(turns, _TURN, "Prompt.turns")
+
+
+def _tools(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    return several(tools, _TOOL, "Prompt.tools")
+
+
+def _choice_mode(value: ToolChoiceMode | str) -> ToolChoiceMode:
+    return member(ToolChoiceMode, value)
+
+
+def _thinking_mode(value: ThinkingMode | str) -> ThinkingMode:
+    return member(ThinkingMode, value)
+
+
 @frozen
 class Text:
     """Plain text."""
 
-    text: str
+    text: str = field(validator=is_text)
 
     cache: str = field(default="", eq=False)
     """For how long the service shall remember the prompt up to here: ``5m``, ``1h``, or `REMEMBERED`; empty for not."""
@@ -159,8 +198,8 @@ class ThinkingPart:
 class ToolCallPart:
     """A tool call of an earlier answer."""
 
-    call_id: str
-    name: str
+    call_id: str = field(validator=is_text)
+    name: str = field(validator=is_text)
     input: Mapping[str, Any]
 
     cache: str = field(default="", eq=False)
@@ -174,8 +213,10 @@ class ToolCallPart:
 class ToolResult:
     """The result of a tool call."""
 
-    call_id: str
-    parts: tuple[Text | Image | Document | Opaque, ...] = ()
+    call_id: str = field(validator=is_text)
+    parts: tuple[Text | Image | Document | Opaque, ...] = field(default=(), converter=_content)
+    """Made of whatever gives such parts; a text stands for a part with it."""
+
     is_error: bool = False
 
     cache: str = field(default="", eq=False)
@@ -216,13 +257,21 @@ class Opaque:
 
 Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult | Opaque
 
+_CONTENT: Final = frozenset((Text, Image, Document, Opaque))
+_PARTS: Final = frozenset((*_CONTENT, ThinkingPart, ToolCallPart, ToolResult))
+"""The kinds themselves: what code does for a kind it does not do for a class that is derived from it."""
+
 
 @frozen
 class Turn:
     """A message of one side; neighbouring turns may have the same role."""
 
-    role: Role
-    parts: tuple[Part, ...]
+    role: Role = field(converter=_role)
+    """Or its value, ``user`` or ``assistant``."""
+
+    parts: tuple[Part, ...] = field(converter=_parts)
+    """Made of whatever gives parts; a text stands for a part with it."""
+
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``messages[3]``."""
 
@@ -256,7 +305,7 @@ class TextForm:
 class Tool:
     """A tool that the model may call."""
 
-    name: str
+    name: str = field(validator=is_text)
     description: str = ""
     schema: Mapping[str, Any] = field(factory=dict)
     """JSON Schema of the arguments object, as the client sent it."""
@@ -296,7 +345,7 @@ class ToolChoiceMode(Enum):
 class ToolChoice:
     """The client's tool choice."""
 
-    mode: ToolChoiceMode = ToolChoiceMode.AUTO
+    mode: ToolChoiceMode = field(default=ToolChoiceMode.AUTO, converter=_choice_mode)
     name: str = ""
     """The tool to call, for ``NAMED``."""
 
@@ -345,7 +394,7 @@ class ThinkingMode(Enum):
 class Thinking:
     """The client's options for thinking."""
 
-    mode: ThinkingMode = ThinkingMode.DEFAULT
+    mode: ThinkingMode = field(default=ThinkingMode.DEFAULT, converter=_thinking_mode)
     budget_tokens: int | None = None
     effort: str = ""
     """``minimal``, ``low``, ``medium``, ``high``, ``xhigh``, ``max``; empty when not sent."""
@@ -370,7 +419,7 @@ class Sampling:
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] = field(default=(), converter=_stop)
     seed: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
@@ -386,18 +435,26 @@ class Sampling:
         return [name for name in names if getattr(self, name) is not None]
 
 
+_TURN: Final = frozenset((Turn,))
+_TOOL: Final = frozenset((Tool,))
+
+
 @frozen
 class Prompt:
-    """One request, neutral."""
+    """One request, neutral.
 
-    model: str
+    Like all values of this module, it takes what is meant in its place, such as a list, and raises a `TypeError` or
+    `ValueError` for what cannot be.
+    """
+
+    model: str = field(validator=is_text)
     """The name the client used; answers echo it."""
 
-    turns: tuple[Turn, ...] = ()
-    system: tuple[str, ...] = ()
+    turns: tuple[Turn, ...] = field(default=(), converter=_turns)
+    system: tuple[str, ...] = field(default=(), converter=_system)
     """System and developer texts from before the conversation, in order."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[Tool, ...] = field(default=(), converter=_tools)
     tool_choice: ToolChoice = field(factory=ToolChoice)
     thinking: Thinking = field(factory=Thinking)
     sampling: Sampling = field(factory=Sampling)

@@ -6,12 +6,14 @@ its own, and says where what a rule does is another thing there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
 from attrs import evolve, frozen
+
+from kiro_asgi.errors import ConfigError
 
 
 class Loss(Enum):
@@ -163,3 +165,19 @@ def listed(*entries: str | Rule) -> tuple[Rule, ...]:
         if rules.setdefault(rule.name, rule) is not rule:
             raise ValueError(f"the rule {rule.name} is listed twice")
     return tuple(rules.values())
+
+
+def declared_rules(entries: Iterable[str | Rule], whose: str) -> tuple[Rule, ...]:
+    """As `listed`, for the manifest of *whose* part, in words.
+
+    Raises:
+        ConfigError: As there, or an entry is neither.
+    """
+    given = tuple(entries)
+    for at, entry in enumerate(given):
+        if not isinstance(entry, str | Rule):
+            raise ConfigError(f"{whose}: rules[{at}] must be a Rule, not {entry!r:.60}", code="config.manifest")
+    try:
+        return listed(*given)
+    except ValueError as error:
+        raise ConfigError(f"{whose}: rules: {error}", code="config.manifest") from error

@@ -6,10 +6,10 @@ For each call the methods of an observer are called in this order, however the c
     bytes   = (request_sent head_received received* body_ended)* between planned and attempted,
               request_received, tool_ran*, head_sent, sent* between began and ended
 
-They run in the event loop that serves the call, so an observer must not block; what it raises is logged once and does
-not reach the call.  Two event loops in two threads may call one observer at the same time.  Facts are frozen, and hold
-names, counts and times: no prompt, no answer, and no secret but in `CallFacts.headers`.  What a `ByteObserver` receives
-holds all three.
+They run in the event loop that serves the call, so an observer must not block, and none of them is async but `aclose`;
+what it raises is logged once and does not reach the call.  Two event loops in two threads may call one observer at the
+same time.  Facts are frozen, and hold names, counts and times: no prompt, no answer, and no secret but in
+`CallFacts.headers`.  What a `ByteObserver` receives holds all three.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from enum import Enum
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.extension import ExtensionManifest
 from kiro_asgi.model.events import ServerResult, Usage
 
 
@@ -234,6 +235,12 @@ class Observer:
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """The response was sent, or the client is gone."""
 
+    async def aclose(self) -> None:
+        """Write what is still to be written: the application is closed.
+
+        An observer may be shared, so calls may come afterwards, and this again.
+        """
+
 
 class ByteObserver(Observer):
     """Base class of observers that receive every byte, too: the very objects, as they were read and sent.
@@ -266,3 +273,8 @@ class ByteObserver(Observer):
 
     def sent(self, call: CallFacts, data: bytes, at: float, blocked: float) -> None:
         """*data* was handed to the server *at* this moment, which took it after *blocked* seconds."""
+
+
+@frozen(kw_only=True)
+class ObserverManifest(ExtensionManifest[Observer]):
+    """An observer of an installed package, with an entry point in the group ``kiro_asgi.observers``."""

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from kiro_asgi.limits import TAPE_STEPS
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.own import WatchedStage
 
 
 @frozen
@@ -120,10 +121,10 @@ class _WatchedStage:
             self._cause, self._given, self._gave = self._log.take(item), item, False
             yield item
             if not self._gave:
-                self._log.kept[self._cause] = type(self._stage).__name__
+                self._log.kept[self._cause] = _name(self._stage)
 
     def _watch(self, items: Iterator[Any]) -> Iterator[Any]:
-        log, name = self._log, type(self._stage).__name__
+        log, name = self._log, _name(self._stage)
         for item in items:
             self._gave = True
             if item is self._given:
@@ -131,6 +132,11 @@ class _WatchedStage:
             else:
                 log.latest = log.add(Step("item", log.now(), item, self._cause, name))
             yield item
+
+
+def _name(stage: Stage[Any, Any]) -> str:
+    """Name of a stage; of one from outside its own, and not that of what is around it."""
+    return stage.title if isinstance(stage, WatchedStage) else type(stage).__name__
 
 
 class _LastStage(_WatchedStage):

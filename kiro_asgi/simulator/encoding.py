@@ -199,7 +199,7 @@ def _encoded(pieces: tuple[AnswerPart, ...], encoder: AnswerEncoder) -> Iterator
 
 
 def _collected(script: Script, encoder: AnswerEncoder) -> Script:
-    """One document, after all pauses of the script; broken off in the middle where the script breaks off."""
+    """One document, after all pauses of the script; half of it where the script breaks off, or ends without a stop."""
     answer = CollectedAnswer()
     waits: list[Step] = []
     breaks: list[Step] = []
@@ -215,9 +215,10 @@ def _collected(script: Script, encoder: AnswerEncoder) -> Script:
     head, body = json_answer(200, encoder.document(answer))
     if answer.stop is not None and not breaks:
         return (*_pauses(waits), head, body)
-    assert isinstance(body, RawBytes)
-    ending = breaks or [CloseEarly()]
-    return (*_pauses(waits), head, RawBytes(body.data[: len(body.data) // 2]), *ending)
+    assert isinstance(head, Head) and isinstance(body, RawBytes)
+    half = body.data[: len(body.data) // 2]
+    begun = head if breaks else evolve(head, length=len(half))  # without a break its end is a clean one
+    return (*_pauses(waits), begun, RawBytes(half), *breaks)
 
 
 def _all_pieces(step: Step) -> Iterator[AnswerPart]:

@@ -335,7 +335,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),  # after the meter: it is counted all the same
-        *([make() for make in plan.stages] if plan.stages else []),
+        *(make() for make in plan.stages),
         framer,
         *([KeptAnswer(budget)] if plan.kept_whole else []),
         *([] if fingerprinter is None else [fingerprinter]),

@@ -12,6 +12,9 @@ from itertools import chain
 from operator import call
 from typing import Any, Generic, Protocol, TypeVar
 
+from attrs import frozen
+
+from kiro_asgi.extension import ExtensionManifest
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 
@@ -46,6 +49,15 @@ class Filter(Generic[Out]):
 
 StageFactory = Callable[[Prompt], Stage[Delta, Delta]]
 """Makes a fresh stage for one try at the answer to a prompt."""
+
+
+@frozen(kw_only=True)
+class StageManifest(ExtensionManifest[StageFactory]):
+    """A stage of an installed package, with an entry point in the group ``kiro_asgi.stages``.
+
+    `make` gives what makes the stage for each try.  Of several, the one whose table is written first sees an answer
+    first, after those that a program hands in.
+    """
 
 
 class Pipeline(Generic[In, Out]):

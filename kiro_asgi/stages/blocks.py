@@ -49,6 +49,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.model.unread import Unread
+from kiro_asgi.stages.own import DECODER, DELTAS, no_delta
 
 _Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
 
@@ -68,6 +69,7 @@ class BlockFramer:
 
     Raises:
         AnswerTooLarge: There is no room for a notice, a reference, a cut call, or what waits for the start.
+        TypeError: An item is no delta: a mistake of who wrote the stage that it comes from.
     """
 
     input_tokens: int = 0
@@ -122,6 +124,8 @@ class BlockFramer:
                 yield item  # type: ignore[misc]  # a piece of a block is an event
             elif (handle := _HANDLERS.get(type(item))) is not None:
                 yield from handle(self, item)
+            elif type(item) not in DELTAS:
+                no_delta(item, DECODER)
 
     def flush(self) -> Iterator[Event]:
         """Close what is open and end the message."""
@@ -183,6 +187,8 @@ class BlockFramer:
         return (SignatureDelta(signature), end) if signature else (end,)
 
     def _text(self, delta: TextDelta | RefusalDelta | ThinkingDelta) -> tuple[Event, ...]:
+        if not isinstance(delta.text, str):  # an empty answer would show nothing of it
+            raise TypeError(f"a {type(delta).__name__} holds a {type(delta.text).__name__}; it must hold text")
         return (*self._open_block(_KINDS[type(delta)]), delta) if delta.text else ()
 
     def _break(self, delta: TextBreak) -> tuple[Event, ...]:
@@ -332,4 +338,4 @@ _HANDLERS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]]
         **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
     }
 )
-"""The handler of a delta that does not continue the open block; a kind that is not here is dropped."""
+"""The handler of a delta that does not continue the open block; any other delta is dropped."""

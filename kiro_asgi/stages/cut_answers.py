@@ -369,7 +369,7 @@ def _answers(turns: Sequence[Turn]) -> Iterator[tuple[int, int]]:
         start = _back(turns, reply, Role.ASSISTANT)
         if start < reply < end:
             yield start, reply
-        end = start
+        end = min(start, end - 1)  # what has neither role is passed over
 
 
 def _back(turns: Sequence[Turn], end: int, role: Role) -> int:

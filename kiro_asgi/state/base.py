@@ -17,8 +17,9 @@ from typing import Final, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import anyio
-from attrs import define, field
+from attrs import define, field, frozen
 
+from kiro_asgi.extension import ExtensionManifest
 from kiro_asgi.loops import PerLoop
 
 _OWNER: Final = 16
@@ -80,6 +81,14 @@ class WatchedStore(Protocol):
     def is_reachable(self) -> bool:
         """Whether it can be used, by the result of the last use; this sends no request."""
         ...
+
+
+@frozen(kw_only=True)
+class StoreManifest(ExtensionManifest[Store]):
+    """A store of an installed package, with an entry point in the group ``kiro_asgi.stores``.
+
+    It is used in the place of the engine that ``state.engine`` names, which stays ``auto``; there can be one.
+    """
 
 
 def scoped(principal: str, kind: str, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
@@ -11,6 +11,10 @@ import attrs
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.interface import call_lacks, lacks
+from kiro_asgi.model.rules import Rule, declared_rules
+from kiro_asgi.upstreams.access import Keys, SignIns
+from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.machine import NO_MACHINE, Machine
 from kiro_asgi.upstreams.settings import Setup
 
@@ -63,11 +67,31 @@ class UpstreamSettings(Protocol):
 S = TypeVar("S", bound=UpstreamSettings)
 
 
+def _refused(manifest: Manifest[Any], words: str) -> ConfigError:
+    return ConfigError(f"the manifest of the upstream {manifest.name!r:.60}: {words}", code="config.manifest")
+
+
+def _check_text(manifest: Manifest[Any], attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str):
+        raise _refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
+
+
+def _check_make(manifest: Manifest[Any], attribute: Attribute[Any], value: object) -> None:
+    if words := call_lacks(value, _make):
+        raise _refused(manifest, f"make {words}")
+
+
+def _make(configured: Configured[Any], /) -> Setup:
+    raise NotImplementedError
+
+
+def _rules(rules: Iterable[str | Rule]) -> tuple[Rule, ...]:
+    return declared_rules(rules, "an upstream")
+
+
 def _check_name(manifest: Manifest[Any], attribute: Attribute[str], value: object) -> None:
     if not isinstance(value, str):
-        place = f"the manifest of the upstream {manifest.name!r:.60}"
-        message = f"{place}: {attribute.name} must be text such as 'package.module:name', not {value!r:.60}"
-        raise ConfigError(message, code="config.manifest")
+        raise _refused(manifest, f"{attribute.name} must be text such as 'package.module:name', not {value!r:.60}")
 
 
 @frozen(kw_only=True)
@@ -78,19 +102,19 @@ class Manifest(Generic[S]):
     commands alone need is named as text, and imported when a command needs it.
 
     Raises:
-        ConfigError: `doctor` or `login` is no text.
+        ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str
+    name: str = field(validator=_check_text)
     """Of its table of settings, and what a client may write in front of a model's name."""
 
-    title: str
+    title: str = field(validator=_check_text)
     """Name in messages and pages."""
 
     settings: type[S]
     """The class of its settings."""
 
-    make: Callable[[Configured[S]], Setup]
+    make: Callable[[Configured[S]], Setup] = field(validator=_check_make)
     """Everything that it takes to ask it; opens nothing.  A setting that cannot work is a `ConfigError`."""
 
     doctor: str = field(default="", validator=_check_name)
@@ -103,6 +127,9 @@ class Manifest(Generic[S]):
 
     probes: tuple[str, ...] = ()
     """Models that cost little, for a small question, best first."""
+
+    rules: tuple[Rule, ...] = field(default=(), converter=_rules)
+    """What its notes may name, beside the rules of its `Setup`: names of the catalogue, and rules of its own."""
 
 
 @frozen
@@ -129,9 +156,37 @@ class Configured(Generic[S]):
         """Everything that it takes to ask it.
 
         Raises:
-            ConfigError: A setting that cannot work.
+            ConfigError: A setting that cannot work, or what is made cannot be asked.
         """
-        return self.manifest.make(self)
+        setup = self.manifest.make(self)
+        if lack := next(_setup_lacks(setup), ""):
+            raise ConfigError(f"{self.path}: the upstream's make gave {lack}", code="config.manifest")
+        known = {rule.name for rule in setup.rules}
+        more = tuple(rule for rule in self.manifest.rules if rule.name not in known)
+        return attrs.evolve(setup, rules=(*setup.rules, *more)) if more else setup
+
+
+def _setup_lacks(setup: object) -> Iterator[str]:
+    """Why what a manifest has made is no `Setup` that can be used, in words that follow "gave"."""
+    if not isinstance(setup, Setup):
+        yield f"{setup!r:.60}, and must give a kiro_asgi.upstreams.Setup"
+        return
+    for name, upstream in (("upstream", setup.upstream), *(("others", other) for other in setup.others)):
+        yield from (f"a Setup whose {name}, {type(upstream).__name__}: {lack}" for lack in lacks(upstream, Upstream))
+    if not isinstance(setup.access, Keys | SignIns):
+        yield f"a Setup whose access is a {type(setup.access).__name__}; it must be Keys or SignIns"
+    elif isinstance(setup.access, Keys) and not _are_named(setup.access.named):
+        yield "a Setup whose access has keys without names; Keys.named must be pairs of a name and a key, both texts"
+    if wrong := [rule for rule in setup.rules if not isinstance(rule, Rule)]:
+        yield f"a Setup whose rules have {wrong[0]!r:.60}; each must be a kiro_asgi.upstreams.Rule"
+
+
+def _are_named(keys: object) -> bool:
+    """Whether *keys* are what `Keys` has; no message repeats one."""
+    pairs = tuple(keys) if isinstance(keys, Iterable) else ()
+    return bool(pairs) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs
+    )
 
 
 def slice_of(manifest: Manifest[S]) -> S:

@@ -330,7 +330,12 @@ def text_of(report: Mapping[str, Any], key: str) -> str:
 
 
 def count(value: Any) -> int | None:
-    """*value* where it is a plausible number of tokens, from 0 to `LARGEST_COUNT`; else ``None``."""
+    """*value* where it is a plausible number of tokens, from 0 to `LARGEST_COUNT`; else ``None``.
+
+    In JSON ``12`` and ``12.0`` are one number, and some services write the latter.
+    """
+    if type(value) is float and value.is_integer():
+        value = int(value)
     return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
 
 

@@ -151,7 +151,7 @@ def test_a_tool_without_a_kind_is_refused(sim: Simulator) -> None:
         ),
         (
             {"settings": {}, "upstreams": ["river"]},
-            "neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: 'river'",
+            "upstreams[0], str: must be a kiro_asgi.Manifest",
         ),
     ],
 )

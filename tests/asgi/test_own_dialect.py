@@ -117,7 +117,10 @@ async def test_what_is_taken_cannot_be_had(sim):
     settings = settings_for(sim.url, {})
     for dialect, words in (
         (evolve(PLAIN, name="anthropic"), "client API 'anthropic': the name is taken"),
-        (evolve(PLAIN, name="openai_chat"), "two client APIs are named openai_chat"),
+        (
+            evolve(PLAIN, name="openai_chat"),
+            "openai_chat: the client API's make gave a PlainText whose name is 'plain'",
+        ),
         (evolve(PLAIN, endpoints=(Endpoint("POST", "/v1/messages"),)), "POST /v1/messages is taken"),
         (evolve(PLAIN, endpoints=(Endpoint("POST", "/plain", "sing"),)), "plain has no operation 'sing' for /plain"),
     ):

@@ -111,8 +111,11 @@ class Odd(DirectSettings):
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ("river", "neither a kiro_asgi.upstreams.Manifest nor a kiro_asgi.dialects.DialectManifest: 'river'"),
-        (RiverSettings, "neither a kiro_asgi.upstreams.Manifest nor "),
+        (
+            "river",
+            "'river' is none of kiro_asgi.upstreams.Manifest, kiro_asgi.dialects.DialectManifest, kiro_asgi.Stage",
+        ),
+        (RiverSettings, "RiverSettings'> is none of kiro_asgi.upstreams.Manifest, "),
         *(
             (evolve(RIVER, name=name), "a name is a word of small letters")
             for name in ("", "River", "a-b", "a__b", "1a")

@@ -16,7 +16,7 @@ from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.config import describe, read_environment
 from kiro_asgi.dialects.manifest import DialectSettings, dialects_in
 from tests.asgi.driver import Exchange, http_scope
-from tests.cli.processes import command
+from tests.cli.processes import command, serving
 from tests.examples import EXAMPLES, example
 
 PLAIN = example("plain_dialect").PLAIN
@@ -185,3 +185,13 @@ def test_the_command_knows_it(install: Install, tmp_path: Path) -> None:
     assert (explained["api"], explained["model"]) == ("plain", "claude-sonnet-4.5")
     off = command(*explain, cwd=folder, **WELL, KIRO_ASGI__PLAIN__ENABLED="no")
     assert (off.returncode, "plain.enabled: the client API is switched off" in off.stderr) == (1, True)
+
+
+def test_serve_announces_it(install: Install) -> None:
+    """Beside the APIs of the package, with its address."""
+    folder = install()
+    with serving("--simulate", cwd=folder, lines=5, PYTHONPATH=str(folder), KIRO_ASGI__PLAIN__MODEL="m") as server:
+        server.stop()
+
+    [line] = [line for line in server.announced if line.startswith("Plain text:")]
+    assert line.split()[-1] == f"{server.base}/plain"

@@ -240,8 +240,8 @@ def test_broken_events(simulator, form):
 
 @each_format
 def test_a_collected_answer_breaks_too(simulator, form):
-    """What breaks a stream breaks a document in its middle."""
-    for marker, ending in (("eof", "cut"), ("reset", "reset")):
+    """What breaks a stream breaks a document in its middle; what ends a stream cleanly ends half a document so."""
+    for marker, ending in (("eof", "complete"), ("fin", "cut"), ("reset", "reset")):
         answered = ask(simulator.url, form, f"sim:{marker}", stream=False)
         assert answered.ending == ending
         assert b"This is" in answered.body or ending == "reset"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.limits import JSON_VALUES
 from kiro_asgi.wire import json
-from kiro_asgi.wire.json import JsonError
+from kiro_asgi.wire.json import JsonError, count_of
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
@@ -214,3 +214,23 @@ def test_numbers_that_are_not_finite_are_never_written(number: float) -> None:
     """R21: there is no JSON for them."""
     with pytest.raises(ValueError, match="JSON compliant"):
         json.dumps([number])
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"),
+    [
+        (12, 12),
+        (12.0, 12),
+        (0.0, 0),
+        (12.5, None),
+        (-1.0, None),
+        (1e300, None),
+        (True, None),
+        ("12", None),
+        (None, None),
+    ],
+)
+def test_a_count_is_a_count_however_it_is_written(value: Any, tokens: int | None) -> None:
+    """Some services write ``12.0``, which is the same number in JSON; nothing that is none becomes one."""
+    assert count_of({"n": value}, "n") == tokens
+    assert type(count_of({"n": value}, "n")) is type(tokens)

@@ -366,7 +366,7 @@ class ResponsesOperations(ConversationOperations):
 
     def _missed(self) -> None:
         """Log once why responses may be missing, where the operator has not chosen a store for them."""
-        if not self._has_explained and self._gateway.settings.state.engine == "auto":
+        if not self._has_explained and self._gateway.is_forgetful:
             self._has_explained = True
             _log.warning(
                 "a response was not found: they are kept in the memory of each process, until it ends; with several "

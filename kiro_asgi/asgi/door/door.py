@@ -74,6 +74,8 @@ class Door:
             unexpected = await self._caught(call, self._serve(call, handle))
             if unexpected is not None and not call.status:
                 await self._caught(call, self._refuse(call, InternalError(call.request_id)))
+            if unexpected is not None and not call.status:  # nor can the client's API tell it
+                await self._caught(call, _tell_plainly(call))
             if call.observation is not None:
                 call.observation.end(call)
             call.let_go()
@@ -137,6 +139,12 @@ class Door:
         dialect = self._dialects[self._routes.api(call.scope).name]
         reply = dialect.error(self._secrets.shown(error), call.request_id)
         await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])
+
+
+async def _tell_plainly(call: Call) -> None:
+    """The last resort of a call, whatever it was given: a status, and the words that the log has it."""
+    body = f"{InternalError(call.request_id).message}\n".encode()
+    await call.respond(InternalError.status, body, [(b"content-type", b"text/plain; charset=utf-8")])
 
 
 @define(eq=False, kw_only=True)

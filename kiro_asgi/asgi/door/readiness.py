@@ -5,6 +5,7 @@ The parts that may refuse are made, and thrown away: none of them opens a connec
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
@@ -17,6 +18,7 @@ from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.exchange.admission import credential_allowances
 from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
+from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
@@ -25,10 +27,13 @@ from kiro_asgi.config.tree import assembled
 from kiro_asgi.config.validation import require
 from kiro_asgi.dialects.manifest import dialects_in
 from kiro_asgi.errors import ConfigError, StoreUnavailable
+from kiro_asgi.extension import extensions_in
 from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
-from kiro_asgi.state.base import Store, WatchedStore, scoped
+from kiro_asgi.observers.base import ObserverManifest
+from kiro_asgi.stages.base import StageManifest
+from kiro_asgi.state.base import Store, StoreManifest, WatchedStore, scoped
 from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
 from kiro_asgi.upstreams.models import read_aliases
 
@@ -74,13 +79,17 @@ def _parts(settings: Settings) -> Iterator[Part]:
     tables = tuple(each.path for each in found)
     named = (f"keys.{name}" for name in settings.keys)
     yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
-    yield ("state",), partial(new_store, settings, Clocks())
+    stores = (name for name, _ in extensions_in(type(settings), StoreManifest))
+    yield ("state", *stores), partial(new_store, settings, Clocks())
     for each in found:
         path = each.path
         yield (path,), each.make
         yield tables, partial(_credentials, settings, each)
         yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
     yield tuple(name for name, _ in dialects_in(type(settings))), partial(_routes, settings)
+    yield tuple(name for name, _ in extensions_in(type(settings), StageManifest)), partial(_all, stages_of, settings)
+    observers = extensions_in(type(settings), ObserverManifest)
+    yield tuple(name for name, _ in observers), partial(_all, observers_of, settings)
     limited = (f"credentials.{name}" for name in settings.credentials)
     any_upstream = (each.path for each in all_of(settings))
     yield (*limited, *any_upstream), partial(_credential_limits, settings, found)
@@ -89,6 +98,10 @@ def _parts(settings: Settings) -> Iterator[Part]:
 
 def _routes(settings: Settings) -> None:
     Routes(tuple(new_dialects(settings)))
+
+
+def _all(make: Callable[[Settings], Iterable[object]], settings: Settings) -> None:
+    deque(make(settings), maxlen=0)
 
 
 def _credentials(settings: Settings, configured: Configured[Any]) -> Credentials:

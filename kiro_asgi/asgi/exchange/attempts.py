@@ -38,6 +38,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
     UpstreamUnreachable,
 )
+from kiro_asgi.limits import ADAPTATIONS
 from kiro_asgi.net.retry import Remedy
 from kiro_asgi.net.transport import Reader
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
@@ -94,6 +95,9 @@ class Attempts:
 
     _away: bool = field(init=False, default=False)
     """Whether it is there now."""
+
+    _adaptations: int = field(init=False, default=0)
+    """Times that this upstream was asked in another form."""
 
     _reminded: bool = field(init=False, default=False)
     """Whether the model was reminded that its answer broke a promise."""
@@ -220,8 +224,9 @@ class Attempts:
     async def _prepare_same_upstream(self, error: KiroAsgiError) -> None:
         """As `_prepare_another`, as long as this upstream may be asked again."""
         context, exchange = self._context, self.exchange
-        adapted = await exchange.adapted(error, context.offload)
+        adapted = None if self._adaptations == ADAPTATIONS else await exchange.adapted(error, context.offload)
         if adapted is not None:
+            self._adaptations += 1
             self._warn("sending an adapted request: %r", error)
             self.exchange = adapted
             return
@@ -371,7 +376,7 @@ class Attempts:
         self._warn("next attempt with %s: %r", changed.upstream.name, failure)
         self.exchange = changed
         self._unchanged, self._renewed, self._moved, self._away = self._before, False, None, False
-        self._limited = []
+        self._limited, self._adaptations = [], 0
 
     def _warn(self, message: str, *arguments: object) -> None:
         extra = {"request_id": self._call.request_id}

@@ -16,6 +16,7 @@ from kiro_asgi.asgi.exchange.model_routes import PHASE, UNCITED, VERBOSITY, Mode
 from kiro_asgi.asgi.exchange.passthrough import Reason, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.exchange.providers import keyed, new_providers, new_registry
 from kiro_asgi.asgi.exchange.translated import OLDEST_DROPPED
+from kiro_asgi.asgi.kept.extensions import stages_of
 from kiro_asgi.asgi.kept.memory import CUT_ANSWER
 from kiro_asgi.asgi.kept.server_tools import HOSTED_DROPPED
 from kiro_asgi.asgi.routing import new_dialects
@@ -30,6 +31,7 @@ from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Rule
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
@@ -142,13 +144,16 @@ def explain(
     choice = upstreams.choose(asked, upstream)
     if window is not None:
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
-    reason = _reason(passed, choice, settings)
+    stages = tuple(stages_of(settings))
+    reason = _reason(passed, choice, settings, stages)
     if passed is not None and reason is None:
         fields = _as_it_is(passed, choice)
     else:
         parsed = dialect.parse(body)
-        fields = _adapted(parsed.prompt, choice, dialect.notes(body, parsed))
+        notes = holding(dialect.notes(body, parsed), choice.provider.asking(choice.model).traits.api)
+        fields = _adapted(parsed.prompt, choice, _rows(notes, _rules_of(manifest)))
     fields["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
+    fields["stages"] = [stage.place for stage in stages]
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
     return {"ok": True, "api": manifest.name, "upstream": choice.provider.name, **facts, **fields}
 
@@ -172,11 +177,13 @@ def _passed(dialect: Dialect, body: bytes) -> PassthroughRequest | None:
     return PassthroughRequest(dialect=transparent, peek=transparent.peek(body), headers=())
 
 
-def _reason(passed: PassthroughRequest | None, choice: Choice, settings: Settings) -> Reason | None:
+def _reason(
+    passed: PassthroughRequest | None, choice: Choice, settings: Settings, stages: tuple[OwnStage, ...]
+) -> Reason | None:
     """Why the request does not go through as it is; ``None`` also where nothing of its API ever does."""
     if passed is None:
         return None
-    return reason_to_translate(passed, choice.provider, choice.model, settings.stream)
+    return reason_to_translate(passed, choice.provider, choice.model, settings.stream, stages)
 
 
 def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
@@ -185,16 +192,20 @@ def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
     return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
 
 
-def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[str, Any]:
-    upstream = choice.provider.asking(choice.model)
+def _rules_of(api: DialectManifest) -> Declared:
+    return Declared(f"the client API {api.name}", "DialectManifest.rules", (*DIALECT_RULES, *api.rules))
+
+
+def _adapted(prompt: Prompt, choice: Choice, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    upstream, setup = choice.provider.asking(choice.model), choice.provider.setup
     adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
     rendered = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {
         "as_it_is": False,
         "rules": [
-            *_rows(holding(notes, upstream.traits.api), DIALECT_RULES),
-            *_rows(left_out, GATEWAY_RULES),
-            *_rows(rendered.notes, choice.provider.setup.rules),
+            *rows,
+            *_rows(left_out, Declared("the gateway", "GATEWAY_RULES", GATEWAY_RULES)),
+            *_rows(rendered.notes, Declared(f"the upstream {choice.provider.name}", "Manifest.rules", setup.rules)),
         ],
         "tool_names": dict(rendered.tool_names),
         "sizes": dict(upstream.statistics(rendered)),
@@ -202,10 +213,30 @@ def _adapted(prompt: Prompt, choice: Choice, notes: tuple[Note, ...]) -> dict[st
     }
 
 
-def _rows(notes: Iterable[Note], rules: Iterable[Rule]) -> Iterator[dict[str, Any]]:
-    table = {rule.name: rule for rule in rules}
+@frozen
+class Declared:
+    """The rules that the notes of one part may name."""
+
+    whose: str
+    """The part, in words."""
+
+    place: str
+    """Where it declares them."""
+
+    rules: tuple[Rule, ...]
+
+
+def _rows(notes: Iterable[Note], declared: Declared) -> Iterator[dict[str, Any]]:
+    """A row for each of *notes*.
+
+    Raises:
+        ConfigError: One names a rule that is declared nowhere, so nobody knows what it does, and what is lost by it.
+    """
+    table = {rule.name: rule for rule in declared.rules}
     for note in notes:
-        rule = table[note.rule]
+        if (rule := table.get(note.rule)) is None:
+            message = f"{declared.whose} notes the rule {note.rule!r:.60}, which it does not declare"
+            raise ConfigError(f"{message}; add it to {declared.place}", code="explain.rule")
         row = {"rule": rule.name, "times": note.times, "place": note.place}
         yield {**row, "loss": rule.loss.value, "what": rule.what}
 

@@ -21,8 +21,8 @@ from kiro_asgi.dialects.passthrough import RequestPeek, TransparentDialect
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.stages.base import StageFactory
 from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
 
 
@@ -54,7 +54,7 @@ class ClientRequest:
     passthrough: PassthroughRequest | None = None
     """The request as it came, where an upstream may take it like that."""
 
-    stages: tuple[StageFactory, ...] = ()
+    stages: tuple[OwnStage, ...] = ()
     """The application's own."""
 
     _hold: Callable[[int], None]

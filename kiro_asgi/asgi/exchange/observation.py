@@ -60,13 +60,21 @@ class Observers:
         observers = (*self._observers, self._access_log) if self._access_log.is_read else self._observers
         return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._report)
 
-    def _report(self, place: int, notify: Callable[..., None], *facts: Any) -> None:
+    def _report(self, place: int, observer: Observer, method: str, *facts: Any) -> None:
         try:
-            notify(*facts)
+            getattr(observer, method)(*facts)
         except Exception:  # noqa: BLE001 - whatever an observer does, the client gets its answer
             if place not in self._failed:
                 self._failed.add(place)
-                _log.exception("an observer failed, which is logged once: %r", notify)
+                _log.exception("an observer failed, which is logged once: %s of %r", method, observer)
+
+    async def aclose(self) -> None:
+        """Have each observer write what it still has to; one that fails keeps no other from it."""
+        for observer in self._observers:
+            try:
+                await observer.aclose()
+            except Exception:  # noqa: BLE001 - the others are to be closed as well
+                _log.exception("an observer could not be closed: %r", observer)
 
 
 @define(eq=False)
@@ -118,7 +126,7 @@ class Observation:
             started=self._started,
         )
         for place, observer in enumerate(self._observers):
-            self._report(place, observer.began, self._call)
+            self._report(place, observer, "began", self._call)
 
     def plan(self, exchange: Exchange, number: int, reading: AnswerReading[Any, Any]) -> None:
         """Report an attempt that is about to be made."""
@@ -148,7 +156,7 @@ class Observation:
         if self._byte_observers:
             reading.tell(self)
         for place, observer in enumerate(self._observers):
-            self._report(place, observer.planned, self._call, plan)
+            self._report(place, observer, "planned", self._call, plan)
 
     def attempted(self, error: KiroAsgiError | None) -> None:
         """Report that the attempt has ended, with *error* or as it should."""
@@ -170,7 +178,7 @@ class Observation:
             finish="" if reading.end is None else reading.end.stop_reason.value,
         )
         for place, observer in enumerate(self._observers):
-            self._report(place, observer.attempted, self._call, facts)
+            self._report(place, observer, "attempted", self._call, facts)
 
     def end(self, call: CallRecord) -> None:
         """Report the end of *call*."""
@@ -197,13 +205,13 @@ class Observation:
             content_seconds=0.0 if call.span is None else call.span[1] - call.span[0],
         )
         for place, observer in enumerate(self._observers):
-            self._report(place, observer.ended, self._call, facts)
+            self._report(place, observer, "ended", self._call, facts)
 
     def take_request(self, body: bytes) -> None:
         """Report the client's request."""
         for place, observer in self._byte_observers:
             query = self._scope.get("query_string", b"")
-            self._report(place, observer.request_received, self._call, query, body, self._clocks.steady())
+            self._report(place, observer, "request_received", self._call, query, body, self._clocks.steady())
 
     def take_frame(self, value: Mapping[str, Any]) -> None:
         """Report a client's request that came as a frame; *value* is the body that it would have over HTTP."""
@@ -214,29 +222,29 @@ class Observation:
         """Report a request to the upstream."""
         for place, observer in self._byte_observers:
             facts = request.method, request.url, request.headers, request.body
-            self._report(place, observer.request_sent, self._call, *facts, self._clocks.steady())
+            self._report(place, observer, "request_sent", self._call, *facts, self._clocks.steady())
 
     def end_body(self, error: KiroAsgiError | None) -> None:
         """Report that the upstream's answer was read, or that *error* has ended that."""
         for place, observer in self._byte_observers:
-            self._report(place, observer.body_ended, self._call, error, self._clocks.steady())
+            self._report(place, observer, "body_ended", self._call, error, self._clocks.steady())
 
     def take_results(self, results: Iterable[ServerResult]) -> None:
         """Report results of tools that the client does not run."""
         for result in results:
             for place, observer in self._byte_observers:
-                self._report(place, observer.tool_ran, self._call, result, self._clocks.steady())
+                self._report(place, observer, "tool_ran", self._call, result, self._clocks.steady())
 
     def take_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Report the head of the upstream's answer."""
         for place, observer in self._byte_observers:
-            self._report(place, observer.head_received, self._call, status, headers, self._clocks.steady())
+            self._report(place, observer, "head_received", self._call, status, headers, self._clocks.steady())
 
     def take_bytes(self, data: bytes) -> None:
         """Report bytes of the upstream's answer."""
         at = self._clocks.steady()
         for place, observer in self._byte_observers:
-            self._report(place, observer.received, self._call, data, at)
+            self._report(place, observer, "received", self._call, data, at)
 
     def take_sent(self, message: Message, at: float) -> None:
         """Report *message*, which was handed to the server *at* this moment, and taken now."""
@@ -244,8 +252,8 @@ class Observation:
             return
         if message["type"] == "http.response.start":
             for place, observer in self._byte_observers:
-                self._report(place, observer.head_sent, self._call, message["status"], message["headers"], at)
+                self._report(place, observer, "head_sent", self._call, message["status"], message["headers"], at)
         elif data := message.get("body"):
             blocked = self._clocks.steady() - at
             for place, observer in self._byte_observers:
-                self._report(place, observer.sent, self._call, data, at, blocked)
+                self._report(place, observer, "sent", self._call, data, at, blocked)

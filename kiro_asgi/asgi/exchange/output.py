@@ -15,7 +15,15 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from kiro_asgi.asgi.protocol import Headers, Send, respond_in_pieces, response_body, response_start, send_most
+from kiro_asgi.asgi.protocol import (
+    Disconnected,
+    Headers,
+    Send,
+    respond_in_pieces,
+    response_body,
+    response_start,
+    send_most,
+)
 from kiro_asgi.dialects.base import Apart, Writer
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
@@ -180,14 +188,33 @@ class Sending(Generic[Item]):
             await self._lock.acquire()
         try:
             if not self.committed:
+                _require_bytes(pieces)
                 self.committed = True
                 await self._send(response_start(200, [*_STREAM_HEADERS, *self._headers()]))
             data = await send_most(self._send, pieces)
             self.closing = not more
-            await self._send(response_body(data, more=more))
+            try:
+                await self._send(response_body(data, more=more))
+            except Disconnected:
+                raise
+            except Exception:
+                self.closing = (
+                    False  # what keeps the answer has failed before it went out: the client can still be told
+                )
+                raise
             self.last_sent = self._clock()
         finally:
             self._lock.release()
+
+
+def _require_bytes(pieces: Iterable[bytes]) -> None:
+    """Check what a client API has written before any of it is sent, while a failure can still be a status.
+
+    Raises:
+        TypeError: It is something else, a mistake of a dialect from outside.
+    """
+    if wrong := [type(piece).__name__ for piece in pieces if not isinstance(piece, bytes | memoryview)]:
+        raise TypeError(f"the client API wrote a {wrong[0]}; encoder and render must give bytes")
 
 
 @define
@@ -303,6 +330,7 @@ class Whole(Generic[Item]):
         raise AssertionError("a collected answer failed after it was sent")
 
     async def _respond(self, *pieces: bytes) -> None:
+        _require_bytes(pieces)
         self.committed = self.begun = self.closing = True
         await respond_in_pieces(self._send, 200, pieces, self._headers())
 

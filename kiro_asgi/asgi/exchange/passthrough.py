@@ -32,8 +32,9 @@ from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, essence
 from kiro_asgi.stages.answer import Answer
-from kiro_asgi.stages.base import Pipeline, StageFactory
+from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON
@@ -55,7 +56,7 @@ class PassthroughCandidate:
     toolbox: Toolbox
     answer_options: AnswerOptions
     stream: StreamSettings
-    stages: tuple[StageFactory, ...] = ()
+    stages: tuple[OwnStage, ...] = ()
     """The application's own."""
 
     def asks(self, *kinds: Ask) -> bool:
@@ -104,7 +105,8 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "stages.own",
-        "The application has stages of its own (``create_app(..., stages=...)``), which take the gateway's events.",
+        "The application has stages of its own (``create_app(..., stages=...)``, or of installed packages), which take "
+        "the gateway's events.",
         lambda c: bool(c.stages),
     ),
     Reason(
@@ -207,7 +209,7 @@ def reason_to_translate(
     provider: Provider,
     model: ModelCard,
     stream: StreamSettings,
-    stages: tuple[StageFactory, ...] = (),
+    stages: tuple[OwnStage, ...] = (),
 ) -> Reason | None:
     """Why *request* does not go to *provider* as it is; ``None`` where it does."""
     return reason_against(

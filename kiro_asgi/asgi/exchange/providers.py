@@ -12,7 +12,8 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.model_routes import Provider
-from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch, checked
+from kiro_asgi.asgi.kept.extensions import store_of, store_table
+from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
@@ -145,9 +146,12 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     """The place for what is kept between requests.
 
     Raises:
-        ConfigError: It is to be a file, and no path is set, or the file there cannot be used.
+        ConfigError: It is to be a file, and no path is set, or the file there cannot be used; or a store from outside
+            cannot be.
     """
-    state = settings.state
+    state, own = settings.state, store_of(settings)
+    if own is not None:
+        return own
     if not state.is_shared:
         return MemoryStore(state.entries, state.bytes, clocks.steady)
     if state.engine == "valkey":
@@ -160,6 +164,11 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     except OSError as error:
         raise ConfigError(f"state.path: {path} cannot be used: {error.strerror}", code="state.path") from error
     return SqliteStore(path, state.entries, state.bytes, clocks.wall)
+
+
+def state_of(settings: Settings) -> object:
+    """What decides which store `new_store` makes: two that are equal are of one place."""
+    return settings.state, store_table(settings)
 
 
 def _new_shared_store(url: str) -> Store:
@@ -232,11 +241,11 @@ def new_providers(
         context_windows: Tokens that models can read and write, by upstream and model, where that is known already.
 
     Raises:
-        ConfigError: There is none, or one that cannot be used, or such a tool.
+        ConfigError: There is none, or one that cannot be used.
     """
     shared = None if store is None else shared_renewals(store)
     making = _ProviderFactory(
-        settings, clocks, checked(server_tools), settings.retry, shared, transports, context_windows
+        settings, clocks, tuple(server_tools), settings.retry, shared, transports, context_windows
     )
     found = set_up(settings, ThisMachine())
     return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in found})

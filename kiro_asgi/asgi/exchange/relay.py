@@ -199,7 +199,8 @@ class Relay:
     def _report(self) -> None:
         """Log what was skipped in the answer: codes only, since details may quote it.
 
-        Names of tools are no secret: those that were corrected are named.  Nor are those of unknown events.
+        Names of tools are no secret: those that were corrected are named.  Nor are those of unknown events.  What the
+        operator's own stages report is expected.
         """
         reading = self._attempts.reading
         end = None if reading is None else reading.end
@@ -211,9 +212,10 @@ class Relay:
         codes = notices_in(end)
         if end.stop_reason is StopReason.PAUSED:
             codes["turn.paused"] += 1
-        expected = [code for code in codes if code.partition(":")[0] in _EXPECTED]
-        if unknown := ", ".join(code for code in expected if code.startswith(UNKNOWN)):
-            _log.info("answer complete, with %s", unknown, extra={"request_id": self._call.request_id})
+        own = {notice.code for notice in end.notices if notice.source}
+        expected = [code for code in codes if code.partition(":")[0] in _EXPECTED or code in own]
+        if known := ", ".join(code for code in expected if code.startswith(UNKNOWN) or code in own):
+            _log.info("answer complete, with %s", known, extra={"request_id": self._call.request_id})
         if unexpected := ", ".join(f"{code} ({times})" for code, times in codes.items() if code not in expected):
             self._warn("answer complete, but: %s", unexpected)
 

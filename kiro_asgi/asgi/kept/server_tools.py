@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from logging import getLogger
 from typing import Any, Final, Protocol
 
 import anyio
 from attrs import evolve, field, frozen
 
-from kiro_asgi.errors import ConfigError, KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
+from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
+from kiro_asgi.interface import lacks
 from kiro_asgi.limits import SEARCH_BYTES
 from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.notes import Note, Notes
@@ -68,27 +69,14 @@ class ServerTool(Protocol):
         ...
 
 
-def checked(tools: Iterable[ServerTool]) -> tuple[ServerTool, ...]:
-    """*tools* that can be run.
-
-    Raises:
-        ConfigError: One of them cannot; the message names its place, and what it lacks.
-    """
-    found = tuple(tools)
-    for at, tool in enumerate(found):
-        if lack := next(_lacks(tool), ""):
-            raise ConfigError(f"server_tools[{at}], {type(tool).__name__}: {lack}", code="server_tools")
-    return found
-
-
-def _lacks(tool: Any) -> Iterator[str]:
+def tool_lacks(tool: Any) -> Iterator[str]:
+    """What a tool from outside lacks to be run, each in a few words with advice."""
     kind, names = getattr(tool, "kind", None), getattr(tool, "names", None)
     if not isinstance(kind, str) or not kind:  # its calls would go to the client, which does not expect them
         yield "kind must be a word: web_search for a hosted tool, one of your own for a function"
     if isinstance(names, str) or not isinstance(names, Collection) or not all(isinstance(it, str) for it in names):
         yield "names must be a collection of names of functions, such as ('weather',); it may be empty"
-    if not callable(getattr(tool, "call", None)):
-        yield "there must be a method: async def call(self, arguments, options, /) -> ToolOutput"
+    yield from lacks(tool, ServerTool)
 
 
 @frozen

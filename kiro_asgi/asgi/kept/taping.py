@@ -10,15 +10,17 @@ from attrs import define, frozen
 
 from kiro_asgi.asgi.kept.attachments import AttachmentSource
 from kiro_asgi.config import Settings
-from kiro_asgi.config.installed import with_installed
+from kiro_asgi.config.installed import OBSERVERS, STORES, offered, with_installed
 from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
+from kiro_asgi.extension import extensions_in
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
 from kiro_asgi.net.fetching import Fetched
+from kiro_asgi.observers.base import ObserverManifest
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.setting import Choices
 from kiro_asgi.stages.estimate import Calibration
-from kiro_asgi.state.base import Store
+from kiro_asgi.state.base import Store, StoreManifest
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 from kiro_asgi.upstreams.manifest import set_up
@@ -161,10 +163,13 @@ def is_replayed(leaf: Leaf) -> bool:
 
 def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
     """Paths and values of what differs from its default and may be shown."""
-    values = values_of(settings)
-    known = leaves(type(settings), members_of(type(settings), values))
+    values, root = values_of(settings), type(settings)
+    known = leaves(root, members_of(root, values))
+    keeping = {name for kind in (StoreManifest, ObserverManifest) for name, _ in extensions_in(root, kind)}
     for path, value in values.items():
         leaf = known[path]
+        if path.partition(".")[0] in keeping:
+            continue
         if _is_place(leaf):
             yield path, PLACE
         elif value != leaf.default and is_replayed(leaf):
@@ -188,11 +193,20 @@ class ReplayedSettings:
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> ReplayedSettings:
-        """Sort out *named*.  A table as a value names more than its path shows, so it is left out, too."""
-        root, _ = with_installed(Settings, {path.partition(".")[0] for path in named})
+        """Sort out *named*.  A table as a value names more than its path shows, so it is left out, too.
+
+        So are stores and observers of installed packages: a tape must not lead to one, so it is not even imported.
+        """
+        keeping = offered(STORES, OBSERVERS).keys()
+        tables = {path.partition(".")[0] for path in named} - keeping
+        root, _ = with_installed(Settings, tables)
         known = leaves(root, members_of(root, named))
         places = {path: PLACE for path in named if path in known and _is_place(known[path])}
-        left = [path for path in named if path not in places and _is_left_out(known.get(path), named[path])]
+        left = [
+            path
+            for path in named
+            if path.partition(".")[0] in keeping or (path not in places and _is_left_out(known.get(path), named[path]))
+        ]
         return cls({path: value for path, value in named.items() if path not in left} | places, tuple(left))
 
 

@@ -1,0 +1,122 @@
+"""A store from outside, as all others use it: whatever goes wrong in it is `StoreUnavailable`, and is logged.
+
+Who can do without what is kept goes on without it; who cannot answers with 503.  Neither would know what to do about
+any other error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from logging import getLogger
+from typing import TypeVar
+
+from attrs import define, field
+
+from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
+from kiro_asgi.state.base import Store, WatchedStore
+
+_log = getLogger("kiro_asgi")
+
+T = TypeVar("T")
+
+
+@define
+class GuardedStore:
+    """Passes everything on to a store from outside."""
+
+    _store: Store
+    _told: set[str] = field(init=False, factory=set)
+    """Faults whose traceback the log has, by method and class; each is logged once, lest every request repeat it."""
+
+    _failed: bool = field(init=False, default=False)
+    """Whether the last use failed, but for what a store that watches itself knows better."""
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the last use was good, and the store says nothing else of itself."""
+        return not self._failed and (not isinstance(self._store, WatchedStore) or self._store.is_reachable)
+
+    async def get(self, key: str) -> bytes | None:
+        """As the store."""
+        return await self._read("get", partial(self._store.get, key))
+
+    async def take(self, key: str) -> bytes | None:
+        """As the store."""
+        return await self._read("take", partial(self._store.take, key))
+
+    async def set(self, key: str, value: bytes, ttl: float) -> None:
+        """As the store."""
+        await self._used("set", partial(self._store.set, key, value, ttl))
+
+    async def delete(self, key: str) -> None:
+        """As the store."""
+        await self._used("delete", partial(self._store.delete, key))
+
+    @asynccontextmanager
+    async def lock(self, key: str) -> AsyncIterator[None]:
+        """As the store; one that cannot be released is logged, as it expires."""
+        held = await self._used("lock", partial(_entered, self._store, key))
+        try:
+            yield
+        except BaseException as error:
+            await self._released(held, error)
+            raise
+        await self._released(held, None)
+
+    async def aclose(self) -> None:
+        """As the store; that it cannot be closed keeps nothing else from it."""
+        try:
+            await self._store.aclose()
+        except Exception as error:  # noqa: BLE001 - from outside
+            self._note("aclose", error)
+
+    async def _released(self, held: AbstractAsyncContextManager[None], error: BaseException | None) -> None:
+        kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+        try:
+            await held.__aexit__(kind, error, traceback)
+        except Exception as fault:  # noqa: BLE001 - from outside
+            if fault is not error:
+                self._note("lock", fault)
+
+    async def _read(self, method: str, use: Callable[[], Awaitable[object]]) -> bytes | None:
+        value = await self._used(method, use)
+        if value is None or isinstance(value, bytes):
+            return value
+        raise self._fault(method, TypeError(f"{method} gave a {type(value).__name__}; it must give bytes or None"))
+
+    async def _used(self, method: str, use: Callable[[], Awaitable[T]]) -> T:
+        """The result of *use*, which calls a *method*.
+
+        Raises:
+            StoreUnavailable: It has failed, as it may or otherwise.
+        """
+        try:
+            result = await use()
+        except KiroAsgiError:
+            self._failed = not isinstance(self._store, WatchedStore)
+            raise
+        except Exception as error:
+            raise self._fault(method, error) from error
+        self._failed = False
+        return result
+
+    def _fault(self, method: str, error: Exception) -> StoreUnavailable:
+        self._failed = True
+        self._note(method, error)
+        detail = f"the store raised {type(error).__name__} in {method}, and may raise StoreUnavailable only"
+        return StoreUnavailable(detail=detail, code="store.fault")
+
+    def _note(self, method: str, error: Exception) -> None:
+        """Log a fault with its traceback, once."""
+        name = f"{method} {type(error).__name__}"
+        if name not in self._told:
+            self._told.add(name)
+            _log.error("the store failed in %s, which is logged once", method, exc_info=error)
+
+
+async def _entered(store: Store, key: str) -> AbstractAsyncContextManager[None]:
+    lock = store.lock(key)
+    await lock.__aenter__()
+    return lock

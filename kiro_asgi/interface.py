@@ -1,0 +1,149 @@
+"""What an object that somebody hands in lacks of the interface that it is to have.
+
+The interface is a class, mostly a protocol, and the one place where its members are listed: the names that there must
+be, the parameters that each is called with, and whether it is awaited.  An object whose members cannot be looked into,
+as those of compiled modules, gets the benefit of the doubt.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from types import FunctionType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+_AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
+"""In the annotation of a plain function: what it returns can be awaited."""
+
+_MISSING: Final = object()
+
+_QUOTED: Final = re.compile(r"(?<=: |> )'([^']*)'")
+"""An annotation as `inspect.signature` writes it, where it is kept as text."""
+
+
+def lacks(given: object, interface: type) -> Iterator[str]:
+    """What *given* lacks of *interface*, each in a few words with advice; nothing where it has all of it."""
+    if isinstance(given, type):
+        yield f"is a class; hand over an object, such as {given.__name__}()"
+        return
+    for name, wanted in _members(interface).items():
+        try:
+            member = getattr(given, name, _MISSING)
+        except Exception as error:  # noqa: BLE001 - a property from outside may raise anything
+            yield f"{name} cannot be read: {type(error).__name__}: {error}"
+            continue
+        if isinstance(wanted, property):
+            yield from _value_lacks(name, member, get_type_hints(wanted.fget).get("return"))
+        else:
+            yield from _method_lacks(member, wanted)
+
+
+def call_lacks(given: object, wanted: Callable[..., Any]) -> str:
+    """Why *given* cannot be called in the place of *wanted*, in a few words; empty where it can."""
+    declared = _declared(wanted, inspect.signature(wanted))
+    return _misuse(given, wanted, inspect.signature(wanted), f"such as {declared}")
+
+
+def _members(interface: type) -> dict[str, property | FunctionType]:
+    """The public properties and methods of *interface* and of what it derives from."""
+    return {
+        name: member
+        for kind in reversed(interface.__mro__)
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and isinstance(member, property | FunctionType)
+    }
+
+
+def _value_lacks(name: str, value: object, hint: Any) -> Iterator[str]:
+    if value is _MISSING:
+        yield f"there must be an attribute: {name}, {_words(hint)}"
+    elif not _fits(value, hint):
+        yield f"{name} must be {_words(hint)}, not {value!r:.60}"
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether *value* is what *hint* says, as far as that can be seen from outside: of a collection, not its items."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, each) for each in get_args(hint))
+    kind = get_origin(hint) or hint
+    if kind is Collection and isinstance(value, str | bytes):
+        return False  # of its characters
+    return not isinstance(kind, type) or getattr(kind, "_is_protocol", False) or isinstance(value, kind)
+
+
+def _words(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else re.sub(r"\b\w+\.", "", str(hint))
+
+
+def _method_lacks(given: object, wanted: Callable[..., Any]) -> Iterator[str]:
+    """What the method *given* lacks of *wanted*, which is a function of a class."""
+    signature = inspect.signature(wanted)
+    declared = _declared(wanted, signature)
+    called = signature.replace(parameters=[*signature.parameters.values()][1:])
+    if given is _MISSING or given is None:
+        yield f"there must be a method: {declared}"
+    elif words := _misuse(given, wanted, called, declared):
+        yield f"{wanted.__name__} {words}"
+
+
+def _misuse(given: object, wanted: Callable[..., Any], called: inspect.Signature, declared: str) -> str:
+    """Why *given* cannot be called as *called*, and used as what *wanted* gives; empty where it can."""
+    if not callable(given):
+        return f"must be a function, not {given!r:.60}: {declared}"
+    if not inspect.iscoroutinefunction(wanted):
+        if _is_async(given):
+            return f"must not be async, as nobody awaits it: {declared}"
+    elif _is_plain(given):
+        return f"must be async, or be annotated to return an Awaitable: {declared}"
+    return "" if _takes(given, called) else f"must take what it is called with: {declared}"
+
+
+def _declared(function: Callable[..., Any], signature: inspect.Signature) -> str:
+    """The first line of *function*, as its author would write it."""
+    word = "async def" if inspect.iscoroutinefunction(function) else "def"
+    return f"{word} {function.__name__.strip('_')}{_QUOTED.sub(lambda found: found[1], str(signature))}"
+
+
+def _function(given: Any) -> Any:
+    """What runs when *given* is called."""
+    while isinstance(given, partial):
+        given = given.func
+    return given if inspect.isroutine(given) or isinstance(given, type) else type(given).__call__
+
+
+def _is_async(given: Callable[..., Any]) -> bool:
+    """Whether *given* gives something to await; what wraps an async function, as a context manager does, may not."""
+    function = _function(given)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _is_plain(given: Callable[..., Any]) -> bool:
+    """Whether what *given* returns can certainly not be awaited; of a lambda, and of what is compiled, nobody knows."""
+    if inspect.iscoroutinefunction(given):
+        return False
+    function = inspect.unwrap(getattr(_function(given), "__func__", _function(given)))
+    if isinstance(function, type):
+        return True
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        return False
+    told = str(function.__annotations__.get("return", ""))
+    return not (inspect.iscoroutinefunction(function) or _AWAITABLE.search(told))
+
+
+def _takes(given: Callable[..., Any], called: inspect.Signature) -> bool:
+    """Whether *given* takes the parameters of *called*: all of them, and only those that have no default."""
+    try:
+        signature = inspect.signature(given)
+    except (TypeError, ValueError):  # compiled, and without a signature
+        return True
+    every = [*called.parameters.values()]
+    least = [each for each in every if each.default is each.empty]
+    try:
+        for some in (every, least):
+            named = {it.name: None for it in some if it.kind is it.KEYWORD_ONLY}
+            signature.bind(*(None for it in some if it.kind is not it.KEYWORD_ONLY), **named)
+    except TypeError:
+        return False
+    return True
