@@ -30,8 +30,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from attrs import field, frozen
 
-from kiro_asgi.model.unread import Unread
 from kiro_asgi.model.conversion import member
+from kiro_asgi.model.unread import Unread
 
 __all__ = [
     "Appendix",
