@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from kiro_asgi.stages.base import Stage, StageFactory
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
     from kiro_asgi.state.base import Locks, Store, WatchedStore
+    from kiro_asgi.state.blocking import BlockingStore
     from kiro_asgi.upstreams.base import Upstream
     from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = [
     "App",
+    "BlockingStore",
     "ClientSettings",
     "ConfigError",
     "CorsSettings",
@@ -118,6 +120,7 @@ _HOMES: Final = MappingProxyType(
             "stages.base": "Stage StageFactory",
             "stages.estimate": "Estimator TokenEstimator",
             "state.base": "Locks Store WatchedStore",
+            "state.blocking": "BlockingStore",
             "upstreams.base": "Upstream",
             "upstreams.manifest": "Manifest",
         }.items()
@@ -126,7 +129,9 @@ _HOMES: Final = MappingProxyType(
 )
 """Name to the module that defines it; all others are settings, of ``config``."""
 
-_MODULES: Final = frozenset({"config", "dialects", "errors", "observers", "stages", "streaming", "upstreams"})
+_MODULES: Final = frozenset(
+    ["config", "dialects", "errors", "observers", "stages", "streaming", "testing", "upstreams"]
+)
 
 
 class _StandIn:

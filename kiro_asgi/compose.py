@@ -140,6 +140,7 @@ class _Parts:
             http=layered(own, [*pages, *around_sockets, with_cross_origin(self._cross_origin, self._routes)]),
             websocket=layered(self._router.websocket, around_sockets),
             host=host,
+            trusts_host=self._settings.client.trust_host,
             readiness=self._readiness,
             calls=self._calls,
             background=self._background,
@@ -158,6 +159,7 @@ class _Parts:
             yield partial(_in_thread, self._ledger.close)
         if self._taping is not None and self._taping.folder is not None:
             yield partial(_in_thread, self._taping.folder.close)
+        yield from (partial(_close_observer, each) for each in self._additions.observers)
         yield self._store.aclose
 
     async def _close_connections(self) -> None:
@@ -406,6 +408,14 @@ async def _at_once(closing: Iterable[Callable[[], Coroutine[Any, Any, None]]]) -
     async with anyio.create_task_group() as group:
         for close in closing:
             group.start_soon(close)
+
+
+async def _close_observer(observer: Observer) -> None:
+    """Close *observer*; whatever it does, the rest is closed."""
+    try:
+        await observer.aclose()
+    except Exception:  # noqa: BLE001 - it is somebody else's
+        _log.exception("an observer failed when it was closed: %r", observer)
 
 
 async def _in_thread(close: Callable[[], None]) -> None:

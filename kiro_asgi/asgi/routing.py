@@ -157,7 +157,7 @@ class Routes:
         if bare := [api.name for api in self._apis if not api.endpoints]:
             raise ConfigError(f"dialects: {bare[0]} has no endpoint; give it one to answer at", code="dialects")
         for api in self._apis:
-            for endpoint in api.endpoints:
+            for endpoint in api.routes:
                 self._add(endpoint)
                 self._owners[endpoint] = api
         for endpoint in GATEWAY:
@@ -197,7 +197,7 @@ class Routes:
         if match.endpoint in self._owners:
             return match
         wanted = match.endpoint.operation
-        own = (each for api in self._marked(scope) for each in api.endpoints if each.operation == wanted)
+        own = (each for api in self._marked(scope) for each in api.routes if each.operation == wanted)
         return evolve(match, endpoint=next(own, match.endpoint))
 
     def contains(self, scope: Scope) -> bool:
@@ -225,7 +225,8 @@ class Routes:
         path = next(local_paths(scope))
         if not self.contains(scope):
             path = next(self._alternatives(path), path)
-        owners = (api for api in self._apis if path == api.root or path.startswith(f"{api.root}/"))
+        above = [api for api in self._apis if path == api.root or path.startswith(f"{api.root}/")]
+        owners = sorted(above, key=lambda api: len(api.root), reverse=True)  # the nearest: roots may be nested
         return next(chain(owners, self._marked(scope), self._apis))
 
     def _marked(self, scope: Scope) -> Iterator[DialectManifest]:

@@ -103,6 +103,7 @@ class ToolCallBlock:
 
 
 Block = TextBlock | RefusalBlock | ThinkingBlock | RedactedThinkingBlock | ToolCallBlock | ServerCall | ServerResult
+"""A piece of an answer."""
 
 
 @frozen
@@ -122,6 +123,11 @@ class Message:
     def text(self) -> str:
         """The answer text of all text blocks, joined."""
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def shown(self) -> str:
+        """The same with text by which the model declines: all that a client without a place for that shows."""
+        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock | RefusalBlock))
 
 
 def _close(start: BlockStart, pieces: list[str], signature: str, citations: list[Citation], phase: str) -> Block:

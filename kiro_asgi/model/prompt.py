@@ -119,6 +119,7 @@ class Document:
 
 
 Attachment = Image | Document
+"""What is not text."""
 
 
 @frozen
@@ -167,6 +168,7 @@ class ToolResult:
 
 
 Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult
+"""A piece of a turn."""
 
 
 @frozen

@@ -234,6 +234,9 @@ class Observer:
     def ended(self, call: CallFacts, end: EndFacts) -> None:
         """The response was sent, or the client is gone."""
 
+    async def aclose(self) -> None:
+        """The application is being closed: let go of files and connections; more calls may come all the same."""
+
 
 class ByteObserver(Observer):
     """Base class of observers that receive every byte, too: the very objects, as they were read and sent.

@@ -26,6 +26,7 @@ from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, Repairs, build_pipeline
 from kiro_asgi.stages.arguments import USUAL
+from kiro_asgi.testing.grammar.events import check_events
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
@@ -36,7 +37,6 @@ from kiro_asgi.wire.eventstream import encode_frame
 from tests.fuzz.seeds import FRAMED, TOOL, Step, answers, steps
 from tests.fuzz.source import REPEATS, Source, dumped
 from tests.fuzz.target import made, refuse, same, ways_to_cut
-from tests.grammar import check_events
 
 __all__ = ["DIALECTS", "answer_of", "answered", "answers_of", "framed"]
 

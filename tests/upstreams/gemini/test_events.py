@@ -37,8 +37,8 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
+from kiro_asgi.testing.grammar.events import check_events
 from kiro_asgi.upstreams.gemini.answer import STOPS, stages
-from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
 from tests.stages.timing import assert_linear
 
