@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from inspect import cleandoc
 from itertools import pairwise
@@ -23,10 +23,10 @@ SHOWN: Final = 100
 """Characters of a value that are shown."""
 
 
-def values_of(module: str) -> Iterator[tuple[str, str, str]]:
+def values_of(module: str, only: Sequence[str] = ()) -> Iterator[tuple[str, str, str]]:
     """Names of *module* that are neither classes nor functions: each with its value and its docstring."""
     made = import_module(module)
-    for name in made.__all__:
+    for name in only or made.__all__:
         if not (inspect.isclass(getattr(made, name)) or inspect.isfunction(getattr(made, name))):
             yield name, *assigned(module, name)
 
@@ -46,28 +46,40 @@ def assigned(module: str, name: str) -> tuple[str, str]:
 
 
 class Names(SphinxDirective):
-    """``.. names:: kiro_asgi.dialects``."""
+    """``.. names:: kiro_asgi.dialects``, or some of them: ``.. names:: kiro_asgi.streaming Call``."""
 
     required_arguments = 1
+    optional_arguments = 9
 
     def run(self) -> list[nodes.Node]:
         holder = nodes.container()
-        lines: list[str] = []
-        for name, value, doc in values_of(self.arguments[0]):
+        module, *only = self.arguments
+        lines = [f".. py:currentmodule:: {module}", ""]
+        for name, value, doc in values_of(module, only):
             shown = value if len(value) <= SHOWN else f"{value[:SHOWN]}…"
-            lines += [f".. py:data:: {self.arguments[0]}.{name}", f"   :value: {' '.join(shown.split())}", ""]
+            lines += [f".. py:data:: {name}", f"   :value: {' '.join(shown.split())}", ""]
             lines += [*(f"   {line}".rstrip() for line in doc.splitlines()), ""]
-        self.state.nested_parse(StringList(lines, source=f"<{self.arguments[0]}>"), self.content_offset, holder)
+        self.state.nested_parse(StringList(lines, source=f"<{module}>"), self.content_offset, holder)
         return holder.children
 
 
-def keep_first_line(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Have napoleon leave the first line of an attribute alone: it takes what stands before a colon for a type."""
-    if what in ("attribute", "data", "property") and lines and ":" in lines[0]:
-        lines.insert(0, "")
+class Kept:
+    """Docstrings of attributes, kept from napoleon: it takes what stands before a first colon for a type."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] | None = None
+
+    def take(self, app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+        self.lines = [*lines] if what in ("attribute", "data", "property") else None
+
+    def put_back(self, app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+        if self.lines is not None:
+            lines[:] = self.lines
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("names", Names)
-    app.connect("autodoc-process-docstring", keep_first_line, priority=400)  # napoleon has 500
+    kept = Kept()
+    app.connect("autodoc-process-docstring", kept.take, priority=400)
+    app.connect("autodoc-process-docstring", kept.put_back, priority=600)  # napoleon has 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}
