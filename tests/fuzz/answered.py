@@ -8,8 +8,8 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-import tests.dialects.anthropic.grammar as anthropic_grammar
-import tests.dialects.gemini.grammar as gemini_grammar
+import kiro_asgi.testing.grammar.gemini as gemini_grammar
+import kiro_asgi.testing.grammar.messages as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
