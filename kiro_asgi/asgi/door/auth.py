@@ -200,12 +200,12 @@ async def _told(ask: Callable[[], Any]) -> str:
         TypeError: That is nobody who could have signed in.
     """
     who = ask()
-    if not _lazy(who) and isawaitable(who):  # to look whether a lazy one can be awaited would load it here
+    if not _lazy(who) and isawaitable(who):
         who = await who
+    if _lazy(who):  # first: to look at what it is would load it here, in the event loop
+        return await _settled(who)
     if who is None or isinstance(who, str):
         return who or ""
-    if _lazy(who):
-        return await _settled(who)
     if _attribute(who, "is_authenticated") is None:
         raise TypeError(f"mount(principal=…) gave {type(who).__name__}; give a user's name, a user, or None")
     return _name(who)
