@@ -13,7 +13,7 @@ project = "kiro_asgi"
 copyright = "the kiro_asgi authors"
 version = release = __version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "generated", "breaks"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "names", "generated", "breaks"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"kiro_asgi {release}"
@@ -23,6 +23,7 @@ templates_path: list[str] = []
 
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
+autodoc_default_options = {"undoc-members": True}
 napoleon_numpy_docstring = False
 nitpicky = False
 smartquotes = False

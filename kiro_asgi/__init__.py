@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from kiro_asgi.stages.base import Stage, StageFactory, StageManifest
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
     from kiro_asgi.state.base import Locks, Store, StoreManifest, WatchedStore
+    from kiro_asgi.state.blocking import BlockingStore
     from kiro_asgi.upstreams.base import Upstream
     from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = [
     "App",
+    "BlockingStore",
     "ClientSettings",
     "ConfigError",
     "CorsSettings",
@@ -121,6 +123,7 @@ _HOMES: Final = MappingProxyType(
             "stages.base": "Stage StageFactory StageManifest",
             "stages.estimate": "Estimator TokenEstimator",
             "state.base": "Locks Store StoreManifest WatchedStore",
+            "state.blocking": "BlockingStore",
             "upstreams.base": "Upstream",
             "upstreams.manifest": "Manifest",
         }.items()
@@ -130,7 +133,7 @@ _HOMES: Final = MappingProxyType(
 """Name to the module that defines it; all others are settings, of ``config``."""
 
 _MODULES: Final = frozenset(
-    {"config", "dialects", "errors", "extension", "observers", "stages", "streaming", "upstreams"}
+    {"config", "dialects", "errors", "extension", "observers", "stages", "streaming", "testing", "upstreams"}
 )
 
 

@@ -143,6 +143,7 @@ class _Parts:
             http=layered(own, [*pages, *around_sockets, with_cross_origin(self._cross_origin, self._routes)]),
             websocket=layered(self._router.websocket, around_sockets),
             host=host,
+            trusts_host=self._settings.client.trust_host,
             readiness=self._readiness,
             calls=self._calls,
             background=self._background,

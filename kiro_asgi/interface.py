@@ -23,12 +23,20 @@ _QUOTED: Final = re.compile(r"(?<=: |> )'([^']*)'")
 """An annotation as `inspect.signature` writes it, where it is kept as text."""
 
 
-def lacks(given: object, interface: type) -> Iterator[str]:
-    """What *given* lacks of *interface*, each in a few words with advice; nothing where it has all of it."""
+def lacks(given: object, interface: type, only: Collection[str] = ()) -> Iterator[str]:
+    """What *given* lacks of *interface*, each in a few words with advice; nothing where it has all of it.
+
+    Args:
+        given: An object of somebody else's.
+        interface: What is asked of it.
+        only: The members that are asked for, where that is not each of them.
+    """
     if isinstance(given, type):
         yield f"is a class; hand over an object, such as {given.__name__}()"
         return
     for name, wanted in _members(interface).items():
+        if only and name not in only:
+            continue
         try:
             member = getattr(given, name, _MISSING)
         except Exception as error:  # noqa: BLE001 - a property from outside may raise anything

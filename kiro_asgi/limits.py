@@ -174,6 +174,14 @@ WRITTEN_CALL_FAILURES: Final = 32
 STRUCTURED_CHARACTERS: Final = 512 * 1024
 """An answer that is to be JSON and is checked; a longer one is an error, or goes out with a notice where it streams."""
 
+HELD_CHARACTERS: Final = 4_096
+"""Text of an answer that a `TextStage` of a program holds back until more comes; beyond it what is held goes out,
+rewritten as it stands."""
+
+HELD_CHANGES: Final = 256
+"""Places of one answer at which such a stage has changed the length of the text; a source that is cited from before the
+oldest of them may be off by what changed there."""
+
 VALIDATION_STEPS: Final = 20_000
 """Keywords, and members that they look at, of a check of an answer against its schema; beyond it the answer goes out
 unchecked, with a notice.  They take less than 50 ms, in which the event loop serves no other request."""
@@ -218,6 +226,12 @@ again."""
 USAGE_MODELS: Final = 100
 """Models that no upstream lists, and that one client's usage of one day names, in each process; what it uses with
 further ones adds up under the name ``other``."""
+
+STORE_THREADS: Final = 8
+"""Threads in which a `BlockingStore` of a program works, in each event loop; further reads and writes wait."""
+
+OBSERVED_WAITING: Final = 10_000
+"""Rows of a `WritingObserver` of a program that wait to be written; further ones are lost, and the log counts them."""
 
 STATE_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Values that wait to be written where ``state.engine`` is ``sqlite``; beyond it the oldest of the owner with most of

@@ -16,6 +16,7 @@ PUBLIC: Final = (
     "kiro_asgi.observers",
     "kiro_asgi.stages",
     "kiro_asgi.streaming",
+    "kiro_asgi.testing",
     "kiro_asgi.upstreams",
 )
 """Modules whose ``__all__`` is public."""

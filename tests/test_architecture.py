@@ -47,7 +47,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "rendering": (PURE, "attrs"),
     "upstreams": (f"{PURE} setting redaction _version rendering interface", "attrs"),
     "dialects": (f"{PURE} setting interface", "attrs cattrs"),
-    "observers": ("errors visible model stages extension", "attrs opentelemetry prometheus_client"),
+    "observers": (f"{FACTS} visible model state.pending stages extension", f"{ANYIO} opentelemetry prometheus_client"),
     "simulator": ("wire", f"{ANYIO} h11"),
     "tapes": (f"{FACTS} setting redaction private visible _version model wire state observers", "attrs"),
     "config": (
@@ -95,6 +95,10 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{PURE} setting extension redaction private visible _version named state quota upstreams dialects observers "
         f"simulator tapes {SERVED} replay inspector create",
         f"{ANYIO} h11 hypercorn rich wsproto",
+    ),
+    "testing": (
+        "errors model wire stages state upstreams dialects config asgi create cli.standalone",
+        ANYIO,
     ),
     "__init__": (
         "errors _version model state stages upstreams dialects observers config asgi.kept asgi.door create",
@@ -166,6 +170,9 @@ SPOKEN_BY_ONE = re.compile(
     r"|(?:assistantResponse|reasoningContent|toolUse|contextUsage|metering|metadata)Event"
 )
 """Words of the first service that was simulated, in which all the others were told once."""
+
+INDEPENDENT = ("simulator", "testing")
+"""What shares no code with what it tests, and so knows the client APIs by itself."""
 
 MODULE_PATH = re.compile(r"`((?:\w+/)+\w+\.py)`")
 """A module by its path below the package, or below the project, on a page."""
@@ -347,14 +354,17 @@ def test_the_simulator_speaks_one_form_of_its_own(name: str) -> None:
 @each_module
 def test_one_module_names_the_upstreams(name: str) -> None:
     """An upstream is its folder and its line in ``upstreams/builtin.py``: nobody else knows which there are."""
-    if not any(within(name, home) for home in (*PARTIES, *APIS, *COMMANDS, *SIMULATED, *BUILTIN, "simulator.formats")):
+    if not any(
+        within(name, home)
+        for home in (*PARTIES, *APIS, *COMMANDS, *SIMULATED, *BUILTIN, "simulator.formats", "testing")
+    ):
         assert bool(named_in(name, NAMED, "upstreams")) == (name in MAY_NAME)
 
 
 @each_module
 def test_one_module_names_the_client_apis(name: str) -> None:
     """A client API is its folder and its line in ``dialects/builtin.py``."""
-    if not any(within(name, home) for home in (*PARTIES, *APIS, *BUILTIN, "simulator")):
+    if not any(within(name, home) for home in (*PARTIES, *APIS, *BUILTIN, *INDEPENDENT)):
         assert bool(named_in(name, NAMES_DIALECT, "dialects")) == (name in MAY_NAME_DIALECT)
 
 

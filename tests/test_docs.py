@@ -144,8 +144,15 @@ print(json.dumps(asyncio.run(main())))
     + [
         pytest.param(
             "guarded",
-            [("/health",), ("/v1/nothing",), ("/v1/models/x/y",), ("/v1/messages/count_tokens", (b"x-badge", b"no"))],
-            [(200, "ok"), (404, ""), (401, ""), (405, "")],
+            [
+                ("/",),
+                ("/llm/health",),
+                ("/llm/v1/nothing",),
+                ("/llm/v1/models/x/y",),
+                ("/llm/v1/models/x/y", (b"x-badge", b"badge-of-ada")),
+                ("/llm/v1/messages/count_tokens", (b"x-badge", b"no")),
+            ],
+            [(404, ""), (200, "ok"), (404, ""), (401, ""), (404, ""), (405, "")],
             id="guarded",
         ),
         pytest.param(
@@ -173,13 +180,14 @@ def test_examples_run(name: str, requests: list[Any], expected: list[tuple[int, 
     assert all(words in body for (_, body), (_, words) in zip(answers, expected, strict=True))
 
 
-def test_the_example_test_passes(tmp_path: Path) -> None:
-    """What the page on testing shows is a test that passes."""
-    example = DOCS / "examples" / "test_with_simulator.py"
+@pytest.mark.parametrize(("name", "passed"), [("test_with_simulator", 1), ("test_with_kit", 3)])
+def test_the_example_test_passes(name: str, passed: int, tmp_path: Path) -> None:
+    """What the page on testing shows are tests that pass."""
+    example = DOCS / "examples" / f"{name}.py"
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(example)], "", tmp_path)
 
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert f"{passed} passed" in done.stdout
 
 
 def test_the_django_project_passes_its_own_tests(tmp_path: Path) -> None:

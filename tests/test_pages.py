@@ -41,6 +41,7 @@ SHOWN = {
     "examples/quart_users.py": "tests/e2e/hosts/test_recipes.py",
     "examples/starlette_users.py": "tests/e2e/hosts/test_recipes.py",
     "examples/test_with_simulator.py": "tests/test_docs.py::test_the_example_test_passes",
+    "examples/test_with_kit.py": "tests/test_docs.py::test_the_example_test_passes",
     "examples/test_with_tape.py": "tests/test_pytest_plugin.py",
     "examples/request.json": "tests/cli/test_explain.py",
     "deployment/": "tests/deployment/test_files.py",

@@ -59,6 +59,7 @@ from kiro_asgi.simulator import formats
 from kiro_asgi.simulator import markers as simulated_markers
 from kiro_asgi.simulator.kiro import checks as kiro_checks
 from kiro_asgi.simulator.kiro import faults
+from kiro_asgi.upstreams.direct import DirectUpstream
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, Seen
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from kiro_asgi.upstreams.manifest import all_of
@@ -113,7 +114,7 @@ def presets() -> Iterator[Row]:
 
 def routes() -> Iterator[Row]:
     yield "Path", "Method", "API", "Operation"
-    owned = [(endpoint, api.title) for api in BUILTIN for endpoint in api.endpoints]
+    owned = [(endpoint, api.title) for api in BUILTIN for endpoint in api.routes]
     for endpoint, title in [*owned, *((endpoint, "") for endpoint in GATEWAY)]:
         yield f"``{endpoint.path}``", endpoint.method, title, endpoint.operation.replace("_", " ").capitalize()
 
@@ -197,6 +198,16 @@ def _errors(kind: type[errors.KiroAsgiError], depth: int) -> Iterator[Row]:
     for child in kind.__subclasses__():
         if child.__module__ == errors.__name__:
             yield from _errors(child, depth + 1)
+
+
+def service_statuses() -> Iterator[Row]:
+    """Meanings of a service's statuses, for a service that has no reasons of its own to go by."""
+    yield "The service's status", "Error", "The client's status", "May be retried"
+    asked = DirectUpstream(name="some")
+    for status in (400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529):
+        error = asked.fault(status, (), b'{"message": "it is so"}')
+        retried = "yes" if error.retry_safe else "no"
+        yield str(status), f"``{type(error).__name__}``", str(error.status), retried
 
 
 def advice() -> Iterator[Row]:
@@ -441,6 +452,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "simulated-rules": (simulated_rules, "62 8 30"),
     **{f"simulated-{form.name}-rules": (partial(format_rules, form.name), "100") for form in formats.FORMATS},
     "errors": (error_tree, "34 10 12 44"),
+    "service-statuses": (service_statuses, "24 36 20 20"),
     "advice": (advice, "34 20 46"),
     "responses-fields": (lambda: handled("Field", fields.FIELDS), "26 14 60"),
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 
-from kiro_asgi import Settings, create_app
-
-Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
+from kiro_asgi import Settings, create_app, mount
 
 BADGES = {b"badge-of-ada": "ada"}
 
 
-def with_badge(app: App) -> App:
+async def site(scope: Any, receive: Any, send: Any) -> None:
+    """The host: another ASGI application."""
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+def user_of(scope: Mapping[str, Any]) -> str:
     """Name the user whose badge the request shows; everybody else stays a stranger, and the gateway says 401."""
-
-    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            badge = dict(scope["headers"]).get(b"x-badge", b"")
-            scope = {**scope, "state": {**scope.get("state", {}), "principal": BADGES.get(badge, "")}}
-        await app(scope, receive, send)
-
-    return guarded
+    return BADGES.get(dict(scope["headers"]).get(b"x-badge", b""), "")
 
 
 gateway = create_app(Settings.from_mapping({"client": {"trust_host": True}, "kiro": {"api_key": "ksk_..."}}))
-application = with_badge(gateway)
+application = mount(site, "/llm", gateway, principal=user_of)

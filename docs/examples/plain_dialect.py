@@ -5,30 +5,28 @@ curl -H "authorization: Bearer $KEY" -H "x-model: claude-sonnet-4.5" --data "Say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 from attrs import frozen
 
 from kiro_asgi import KiroAsgiError, create_app
 from kiro_asgi.dialects import (
-    Dialect,
+    AnswerWriter,
     DialectManifest,
-    DialectOptions,
     DialectSettings,
-    DialectTraits,
     Endpoint,
-    ErrorReply,
+    Framing,
     ParsedRequest,
     RequestHeaders,
     ResponseMeta,
-    error_headers,
+    SimpleDialect,
     invalid,
     message_of,
     missing,
     setting,
 )
-from kiro_asgi.model.events import Event, RefusalDelta, TextDelta
-from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
+from kiro_asgi.model.events import MessageEnd
+from kiro_asgi.model.message import Message
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 
 PLAIN_TEXT = b"text/plain; charset=utf-8"
@@ -42,37 +40,27 @@ class PlainSettings(DialectSettings):
     """Model of requests that name none."""
 
 
-@frozen
-class PlainEncoder:
-    """The stage from events to the bytes of one streamed answer."""
+class PlainWriter(AnswerWriter):
+    """A streamed answer: bytes, which go out as they are."""
 
-    heartbeat = b""
-    """There is nothing that a reader of text would not take for a part of it."""
+    def text(self, text: str) -> Iterable[bytes]:
+        return [text.encode()]
 
-    def feed(self, items: Iterable[Event], /) -> Iterator[bytes]:
-        for item in items:
-            if isinstance(item, TextDelta | RefusalDelta):
-                yield item.text.encode()
-
-    def flush(self) -> Iterator[bytes]:
-        yield b"\n"
-
-    def error(self, error: KiroAsgiError) -> list[bytes]:
-        return [f"\n[the answer broke off: {message_of(error)}]\n".encode()]
+    def end(self, end: MessageEnd) -> Iterable[bytes]:
+        return [b"\n"]
 
 
-@frozen
-class PlainText:
+class PlainText(SimpleDialect):
     """The dialect."""
 
-    settings: PlainSettings
     name = "plain"
-    traits = DialectTraits(stream_type=PLAIN_TEXT, body_type=PLAIN_TEXT)
+    framing = Framing(PLAIN_TEXT)
+    body_type = PLAIN_TEXT
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """The body is the prompt; ``x-model`` names the model, ``x-stream: yes`` asks for the answer as it comes."""
         sent = {name.lower(): value.decode("latin-1") for name, value in headers}
-        if not (model := sent.get(b"x-model") or self.settings.model):
+        if not (model := sent.get(b"x-model") or self.options.settings.model):
             raise missing("x-model", "name a model in this header; GET /v1/models lists them")
         try:
             text = body.decode()
@@ -83,34 +71,21 @@ class PlainText:
         turns = (Turn(Role.USER, (Text(text),), "body"),)
         return ParsedRequest(Prompt(model, turns), sent.get(b"x-stream") == "yes", None)
 
-    def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[()]:
-        """Nothing of such a request is left out."""
-        return ()
+    def writer(self, meta: ResponseMeta) -> PlainWriter:
+        return PlainWriter(meta)
 
-    def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
-        return ResponseMeta(f"plain_{token()}", parsed.prompt.model, created)
+    def whole(self, message: Message, meta: ResponseMeta) -> bytes:
+        return f"{message.shown}\n".encode()
 
-    def encoder(self, meta: ResponseMeta) -> PlainEncoder:
-        return PlainEncoder()
+    def envelope(self, error: KiroAsgiError) -> bytes:
+        return f"{message_of(error)}\n".encode()
 
-    def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
-        for block in message.blocks:
-            if isinstance(block, TextBlock | RefusalBlock):
-                yield block.text.encode()
-        yield b"\n"
-
-    def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
-        body = f"{message_of(error)}\n".encode()
-        return ErrorReply(error.status, body, tuple(error_headers(error, error.status)), PLAIN_TEXT)
-
-
-def make(options: DialectOptions) -> Dialect:
-    """The dialect; a larger one is imported here, so that it costs nothing where nobody serves it."""
-    return PlainText(options.settings)
+    def broken(self, error: KiroAsgiError) -> Iterable[bytes]:
+        return [f"\n[the answer broke off: {message_of(error)}]\n".encode()]
 
 
 PLAIN = DialectManifest(
-    name="plain", title="Plain text", endpoints=(Endpoint("POST", "/plain"),), make=make, settings=PlainSettings
+    name="plain", title="Plain text", endpoints=(Endpoint("POST", "/plain"),), make=PlainText, settings=PlainSettings
 )
 
 

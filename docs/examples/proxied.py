@@ -19,7 +19,7 @@ def with_proxy_user(app: App) -> App:
     """Name the user of the proxy's header, where the proxy has sent the request and named one user."""
 
     async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             address, _ = scope.get("client") or ("", 0)
             names = [value for name, value in scope["headers"] if name == HEADER]
             user = names[0].decode("latin-1") if len(names) == 1 and address in PROXIES else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Mapping
 from typing import Any
 
 from quart import Quart, abort, request
@@ -11,9 +11,6 @@ from quart_auth import AuthUser, QuartAuth, login_required, login_user, logout_u
 from werkzeug.http import parse_cookie
 
 from kiro_asgi import create_app, mount
-
-Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 PASSWORDS = {"ada": "lovelace", "bob": "noyce"}  # a database of hashes in a real site
 
@@ -39,19 +36,12 @@ async def logout() -> str:
     return "Goodbye."
 
 
-def with_quart_user(app: App) -> App:
+def user_of(scope: Mapping[str, Any]) -> str | None:
     """Name the user of the cookie that Quart-Auth has signed.  Over HTTP/2 cookies come in several headers."""
-
-    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            cookies = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
-            token = parse_cookie(cookies.decode("latin-1")).get(str(auth.cookie_name), "")
-            name = auth.load_token(token, site) or ""
-            scope = {**scope, "state": {**scope.get("state", {}), "principal": name}}
-        await app(scope, receive, send)
-
-    return guarded
+    cookies = b"; ".join(value for name, value in scope["headers"] if name == b"cookie")
+    token = parse_cookie(cookies.decode("latin-1")).get(str(auth.cookie_name), "")
+    return auth.load_token(token, site)
 
 
 gateway = create_app()  # KIRO_ASGI__CLIENT__TRUST_HOST=true
-application = mount(site, "/llm", with_quart_user(gateway))
+application = mount(site, "/llm", gateway, principal=user_of)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import cast
+from typing import Any, cast
 
 from attrs import define, evolve, frozen
 
@@ -18,8 +18,17 @@ from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect, ParsedRequest
-from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
+from kiro_asgi.dialects.base import (
+    ApiOperation,
+    ApiReply,
+    ApiRequest,
+    CountingDialect,
+    Dialect,
+    ListingDialect,
+    OperatingDialect,
+    ParsedRequest,
+)
+from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.named import imported
@@ -145,19 +154,64 @@ def _with_notes(dialect: Dialect, parse: Callable[[], ParsedRequest], body: byte
 
 
 def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dict[Endpoint, Handler]:
-    """Make the handler of each endpoint of *api*.
+    """Make the handler of each route of *api*.
 
     Raises:
         ConfigError: Its operations are not where it says, or one of its endpoints names an unknown one.
     """
     place = f"the manifest of the client API {api.name!r} has operations"
-    made = imported(api.operations, place, code="config.manifest")(gateway, dialect)
-    handlers = {endpoint: getattr(made, endpoint.operation, None) for endpoint in api.endpoints}
-    if unknown := [endpoint for endpoint, handler in handlers.items() if handler is None]:
-        known = (name for name in dir(made) if not name.startswith("_") and iscoroutinefunction(getattr(made, name)))
-        raise ConfigError(
-            f"dialects: {api.name} has no operation {unknown[0].operation!r} for {unknown[0].path}; "
-            f"there are {', '.join(known)}",
-            code="dialects",
-        )
-    return cast(dict[Endpoint, Handler], handlers)
+    make: Callable[[Gateway, Dialect], Any] = imported(api.operations, place, code="config.manifest")
+    own = dialect.operations if isinstance(dialect, OperatingDialect) else {}
+    made, handlers = make(gateway, dialect), dict[Endpoint, Handler]()
+    for endpoint, route in zip(api.endpoints, api.routes, strict=True):
+        name = endpoint.operation
+        if name == CONSTANT:
+            handlers[route] = partial(_answer_constant, endpoint)
+        elif name in own:
+            handlers[route] = partial(_operate, gateway, name, own[name])
+        elif not hasattr(made, name):
+            raise _no_operation(api, name, route, (*own, *_operations_of(made)))
+        elif isinstance(dialect, RoutedDialect):
+            handlers[route] = partial(_answer_at, partial(make, gateway), dialect, endpoint)
+        else:
+            handlers[route] = getattr(made, name)
+    return handlers
+
+
+def _operations_of(made: object) -> Iterator[str]:
+    return (name for name in dir(made) if not name.startswith("_") and iscoroutinefunction(getattr(made, name)))
+
+
+def _no_operation(api: DialectManifest, name: str, route: Endpoint, known: Iterable[str]) -> ConfigError:
+    message = f"dialects: {api.name} has no operation {name!r} for {route.path}; there are {', '.join(known)}"
+    return ConfigError(message, code="dialects")
+
+
+async def _answer_constant(endpoint: Endpoint, call: Call, argument: str) -> None:
+    await call.respond(200, endpoint.content, [(b"content-type", endpoint.content_type)])
+
+
+async def _answer_at(
+    make: Callable[[Dialect], Any], dialect: RoutedDialect, endpoint: Endpoint, call: Call, argument: str
+) -> None:
+    """Run the operation with the dialect of this endpoint."""
+    await getattr(make(dialect.at(endpoint, argument)), endpoint.operation)(call, argument)
+
+
+async def _operate(gateway: Gateway, name: str, operation: ApiOperation, call: Call, argument: str) -> None:
+    """Run an operation of the API's own.
+
+    Raises:
+        TypeError: It gave no reply.
+    """
+    request = ApiRequest(
+        body=await call.body(gateway.settings.limits),
+        headers=tuple(call.scope.get("headers") or ()),
+        argument=argument,
+        principal=call.principal,
+        models=partial(gateway.exchanges.models.listings, gateway.permit(call.principal)),
+    )
+    reply = await operation(request)
+    if not isinstance(reply, ApiReply):
+        raise TypeError(f"the operation {name!r} gave {type(reply).__name__}; return a kiro_asgi.dialects.ApiReply")
+    await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+ASK: Final = "kiro_asgi.principal"
+"""Name in the state of a scope under which a function gives whom `kiro_asgi.mount` was told to take the client for."""
+
 KEY: Final = "key:"
 """Before the name of a client's key."""
 

@@ -168,7 +168,7 @@ class Routes:
         if bare := [api.name for api in self._apis if not api.endpoints]:
             raise ConfigError(f"dialects: {bare[0]} has no endpoint; give it one to answer at", code="dialects")
         for api in self._apis:
-            for endpoint in api.endpoints:
+            for endpoint in api.routes:
                 self._add(endpoint)
                 self._owners[endpoint] = api
         for endpoint in GATEWAY:
@@ -208,7 +208,7 @@ class Routes:
         if match.endpoint in self._owners:
             return match
         wanted = match.endpoint.operation
-        own = (each for api in self._marked(scope) for each in api.endpoints if each.operation == wanted)
+        own = (each for api in self._marked(scope) for each in api.routes if each.operation == wanted)
         return evolve(match, endpoint=next(own, match.endpoint))
 
     def contains(self, scope: Scope) -> bool:
@@ -236,7 +236,8 @@ class Routes:
         path = next(local_paths(scope))
         if not self.contains(scope):
             path = next(self._alternatives(path), path)
-        owners = (api for api in self._apis if path == api.root or path.startswith(f"{api.root}/"))
+        above = [api for api in self._apis if path == api.root or path.startswith(f"{api.root}/")]
+        owners = sorted(above, key=lambda api: len(api.root), reverse=True)  # the nearest: roots may be nested
         return next(chain(owners, self._marked(scope), self._apis))
 
     def _marked(self, scope: Scope) -> Iterator[DialectManifest]:
@@ -332,8 +333,12 @@ def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
     return made | {api: _made(api, evolve(usual, settings=own)) for api, own in served(settings)}
 
 
-_INTERFACES: Final[Mapping[str, type]] = {COUNT: CountingDialect, MODELS: ListingDialect, MODEL: ListingDialect}
-"""Operation to what a dialect must have for it, where that is more than `Dialect`."""
+_INTERFACES: Final[Mapping[str, tuple[type, str]]] = {
+    COUNT: (CountingDialect, ""),
+    MODELS: (ListingDialect, "render_models"),
+    MODEL: (ListingDialect, "render_model"),
+}
+"""Operation to what a dialect must have for it, where that is more than `Dialect`: an interface, or a method of one."""
 
 
 def _made(api: DialectManifest, options: DialectOptions) -> Dialect:
@@ -344,9 +349,9 @@ def _made(api: DialectManifest, options: DialectOptions) -> Dialect:
     """
     dialect = api.make(options)
     place = f"{api.name}: the client API's make gave a {type(dialect).__name__}"
-    wanted = [Dialect, *(_INTERFACES[it.operation] for it in api.endpoints if it.operation in _INTERFACES)]
-    for interface in dict.fromkeys(wanted):
-        if lack := next(lacks(dialect, interface), ""):
+    more = (_INTERFACES[it.operation] for it in api.endpoints if it.operation in _INTERFACES)
+    for interface, method in dict.fromkeys(((Dialect, ""), *more)):
+        if lack := next(lacks(dialect, interface, (method,) if method else ()), ""):
             message = f"{place}, which is no {interface.__name__}: {lack}; see kiro_asgi.dialects.{interface.__name__}"
             raise ConfigError(message, code="config.manifest")
     if dialect.name != api.name:

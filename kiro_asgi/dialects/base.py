@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from attrs import frozen
 
@@ -192,4 +192,50 @@ class ListingDialect(Dialect, Protocol):
 
     def render_model(self, listing: Listing, /) -> bytes:
         """The body of an answer about one model."""
+        ...
+
+
+@frozen(kw_only=True, eq=False)
+class ApiRequest:
+    """A request for an operation of an API's own."""
+
+    body: bytes
+    """All of it; the gateway's limits hold for it."""
+
+    headers: tuple[tuple[bytes, bytes], ...]
+    """The client's; **its key is among them**."""
+
+    argument: str
+    """Name in the path; empty where the path names nothing."""
+
+    principal: str
+    """Name of the client."""
+
+    models: Callable[[], Awaitable[Iterable[Listing]]]
+    """Gives the models that the client may ask for; may wait for a service's list."""
+
+
+@frozen
+class ApiReply:
+    """The whole answer to it."""
+
+    body: bytes
+    status: int = 200
+    content_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Further ones; not the content type."""
+
+
+ApiOperation = Callable[[ApiRequest], Awaitable[ApiReply]]
+"""An operation of an API's own, an ``async def``.  What it raises of `kiro_asgi.errors` is answered by the API's own
+`Dialect.error`, anything else is a 500.  It runs on asyncio and on trio, in the event loop that serves the call."""
+
+
+@runtime_checkable
+class OperatingDialect(Protocol):
+    """A client API that has operations of its own beside those of the gateway."""
+
+    @property
+    def operations(self) -> Mapping[str, ApiOperation]:
+        """By the names that the endpoints have for them; one may stand in the place of the gateway's."""
         ...

@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import ceil, floor
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 import attrs
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 
-from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.interface import call_lacks
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
+from kiro_asgi.wire.json import dumps
 
 _KINDS: Final = ("requests", "tokens")
 
@@ -85,6 +86,8 @@ MODELS: Final = "models"
 MODEL: Final = "model"
 """Operation: describe the model that the path names; for a `kiro_asgi.dialects.base.ListingDialect`."""
 
+CONSTANT: Final = "constant"
+"""Operation: answer with the endpoint's own `Endpoint.content`, see `constant`."""
 
 WEBSOCKET: Final = "WEBSOCKET"
 """In the place of a method: the path takes the handshake of a WebSocket."""
@@ -120,6 +123,33 @@ class Endpoint:
     from the first to the end of the second."""
 
     operation: str = ANSWER
+    """One of `ANSWER`, `COUNT`, `MODELS`, `MODEL` and `CONSTANT`, or one of the API's own by the name that
+    `kiro_asgi.dialects.base.OperatingDialect` has for it."""
+
+    content: bytes = b""
+    """The body of every answer, for `CONSTANT`."""
+
+    content_type: bytes = JSON
+    """Of that."""
+
+
+@runtime_checkable
+class RoutedDialect(Protocol):
+    """A client API whose requests differ from path to path."""
+
+    def at(self, endpoint: Endpoint, argument: str, /) -> Dialect:
+        """The dialect that reads a request at *endpoint*, as the manifest has it, and writes its answer.
+
+        Args:
+            endpoint: One of the manifest's.
+            argument: Name in the path; empty where the path names nothing.
+        """
+        ...
+
+
+def constant(path: str, value: Any, *, method: str = "GET") -> Endpoint:
+    """An endpoint whose answer is always the same JSON *value*, such as a version; it needs a key like any other."""
+    return Endpoint(method, path, CONSTANT, dumps(value))
 
 
 @frozen(kw_only=True)
@@ -199,10 +229,13 @@ class DialectManifest:
     """As its documentation calls it."""
 
     endpoints: tuple[Endpoint, ...] = field(converter=_endpoints, validator=_check_endpoints)
-    """Every path of it.  Errors at them, and below the first one's `root`, have this API's form."""
+    """Every path of it, below `prefix`.  Errors at them, and at unknown paths below `root`, have this API's form."""
 
     make: Callable[[DialectOptions], Dialect] = field(validator=_check_make)
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
+
+    prefix: str = ""
+    """Path before those of all endpoints, e.g. ``/api``; empty where they are written whole."""
 
     settings: type[Any] = DialectSettings
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
@@ -244,9 +277,15 @@ class DialectManifest:
     above the application, and is imported when one is made."""
 
     @property
+    def routes(self) -> tuple[Endpoint, ...]:
+        """The endpoints with their whole paths, in their order."""
+        return tuple(evolve(it, path=self.prefix + it.path) for it in self.endpoints)
+
+    @property
     def root(self) -> str:
-        """The path at which answers are asked for, up to the first segment that names something."""
-        return self.endpoints[0].path.partition("/{")[0]
+        """The prefix; without one the path at which answers are asked for, up to the first segment that names
+        something."""
+        return self.prefix or self.endpoints[0].path.partition("/{")[0]
 
 
 def dialect_slice(manifest: DialectManifest) -> Any:

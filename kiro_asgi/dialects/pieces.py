@@ -56,6 +56,24 @@ def dump_object(fields: Mapping[str, Any]) -> Pieces:
     return Pieces(compact(found))
 
 
+def dump_value(value: Any) -> Iterator[bytes]:
+    """JSON of any value, made as it is taken, so that its long texts are not quoted at once."""
+    match value:
+        case str():
+            yield from dump_text(value)
+        case Mapping():
+            before = b"{"
+            for name, member in value.items():
+                yield before + quote_bytes(name) + b":"
+                yield from dump_value(member)
+                before = b","
+            yield b"{}" if before == b"{" else b"}"
+        case list() | tuple():
+            yield from dump_array(map(dump_value, value))
+        case _:
+            yield dumps(value)
+
+
 def compact(pieces: list[bytes]) -> list[bytes]:
     """*pieces* as one, unless they are long."""
     return [b"".join(pieces)] if sum(map(len, pieces)) <= LONG else pieces

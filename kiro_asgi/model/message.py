@@ -129,6 +129,7 @@ Block = (
     | ServerResult
     | OpaqueBlock
 )
+"""A piece of an answer."""
 
 
 @frozen
@@ -150,6 +151,11 @@ class Message:
     def text(self) -> str:
         """The answer text of all text blocks, joined."""
         return "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def shown(self) -> str:
+        """The same with text by which the model declines: all that a client without a place for that shows."""
+        return "".join(block.text for block in self.blocks if isinstance(block, TextBlock | RefusalBlock))
 
 
 @define

@@ -171,6 +171,7 @@ class Document:
 
 
 Attachment = Image | Document
+"""What is not text."""
 
 
 @frozen
@@ -256,6 +257,7 @@ class Opaque:
 
 
 Part = Text | Image | Document | ThinkingPart | ToolCallPart | ToolResult | Opaque
+"""A piece of a turn."""
 
 _CONTENT: Final = frozenset((Text, Image, Document, Opaque))
 _PARTS: Final = frozenset((*_CONTENT, ThinkingPart, ToolCallPart, ToolResult))

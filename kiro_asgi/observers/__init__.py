@@ -11,5 +11,15 @@ from kiro_asgi.observers.base import (
     Outcome,
     PlanFacts,
 )
+from kiro_asgi.observers.writing import WritingObserver
 
-__all__ = ["AttemptFacts", "ByteObserver", "CallFacts", "EndFacts", "Observer", "Outcome", "PlanFacts"]
+__all__ = [
+    "AttemptFacts",
+    "ByteObserver",
+    "CallFacts",
+    "EndFacts",
+    "Observer",
+    "Outcome",
+    "PlanFacts",
+    "WritingObserver",
+]

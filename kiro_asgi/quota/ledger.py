@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from io import StringIO
 from logging import getLogger
-from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +17,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
-from kiro_asgi.state.pending import WriterThread
+from kiro_asgi.state.pending import PeriodicWriter
 from kiro_asgi.visible import visible
 
 _log = getLogger("kiro_asgi")
@@ -41,18 +40,6 @@ AMOUNTS: Final = (
 
 _MOST_ROWS: Final = 10_000
 """Rows that wait at once; further ones are lost, and counted."""
-
-_WRITE_EVERY: Final = 5.0
-"""Seconds between two writes: how much usage is lost where a process is killed."""
-
-_POLL: Final = 0.25
-"""Seconds between two checks whether the interpreter ends, which waits for this thread."""
-
-_PARTING: Final = 2.0
-"""Seconds for what still waits where an application closes or the interpreter ends."""
-
-_PAUSE: Final = 0.1
-"""Seconds between two attempts to write it then."""
 
 
 @define
@@ -96,60 +83,21 @@ class UsageWriter:
 
     _ledger: Ledger
     _buffer: UsageBuffer = field(init=False, factory=UsageBuffer)
-    _thread: WriterThread = field(init=False)
+    _writer: PeriodicWriter = field(init=False)
     _is_failing: bool = field(init=False, default=False)
-    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
-    _closing: threading.Event = field(init=False, factory=threading.Event, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._thread = WriterThread(self._run, "usage")
+        self._writer = PeriodicWriter("usage", self._write, self._buffer.__len__, self._buffer.take)
 
     def add(self, row: UsageRow) -> None:
         """Have *row* added to the ledger, soon."""
         self._buffer.add(row)
-        with self._guard:
-            self._thread.start()
+        self._writer.wake()
 
     def close(self) -> None:
         """Write what waits, and close the ledger; both can go on.  Blocks for at most two seconds and a write."""
-        self._closing.set()
-        try:
-            self._thread.wait()
-            self._ledger.close()
-        finally:
-            self._closing.clear()
-
-    def _run(self) -> None:
-        """Write until nothing waits, or nothing more can be written and the process ends."""
-        try:
-            self._write_until_done()
-        except BaseException:  # a bug of ours must not make close() wait for ever
-            with self._guard:  # else `add` may note after this that the thread runs
-                self._thread.end()
-            raise
-
-    def _write_until_done(self) -> None:
-        parting: float | None = None
-        while True:
-            if parting is None and self._ends_soon():
-                parting = monotonic()
-            if not self._write() and parting is not None:
-                if monotonic() - parting > _PARTING:
-                    _log.warning("%d rows of usage are lost: they could not be written", len(self._buffer))
-                    self._buffer.take()
-                sleep(_PAUSE)
-            with self._guard:
-                if not len(self._buffer):
-                    self._thread.end()
-                    return
-
-    def _ends_soon(self) -> bool:
-        """Wait until it is time to write; whether the writer or the process is about to end."""
-        until = monotonic() + _WRITE_EVERY
-        while monotonic() < until:
-            if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
-                return True
-        return False
+        self._writer.flush()
+        self._ledger.close()
 
     def _write(self) -> bool:
         """Write what waits, a day at a time; whether all of it was."""

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from kiro_asgi.stages.base import Pipeline, Stage, StageFactory
+from kiro_asgi.stages.text_stage import TextStage, unfinished
 
-__all__ = ["Pipeline", "Stage", "StageFactory"]
+__all__ = ["Pipeline", "Stage", "StageFactory", "TextStage", "unfinished"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from logging import getLogger
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 from attrs import define, field, frozen
@@ -69,6 +69,85 @@ class WriterThread:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until nothing is left to write, at most so long, and return whether that is so; blocks."""
         return self._idle.wait(seconds)
+
+
+_WRITE_EVERY: Final = 5.0
+"""Seconds between two writes of a `PeriodicWriter`: how much is lost where a process is killed."""
+
+_POLL: Final = 0.25
+"""Seconds between two checks whether the interpreter ends, which waits for this thread."""
+
+_PAUSE: Final = 0.1
+"""Seconds between two attempts to write what still waits then."""
+
+
+@define(eq=False)
+class PeriodicWriter:
+    """Writes what waits in a thread: every few seconds, when it is flushed, and when the interpreter ends."""
+
+    _what: str
+    """Name of the content, in messages and in the thread's name."""
+
+    _write: Callable[[], bool]
+    """Write what waits, and return whether all of it was written; blocks."""
+
+    _count: Callable[[], int]
+    """Count what waits."""
+
+    _discard: Callable[[], object]
+    """Forget what waits, as the end has come and it cannot be written."""
+
+    _thread: WriterThread = field(init=False)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+    _closing: threading.Event = field(init=False, factory=threading.Event, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._thread = WriterThread(self._run, self._what)
+
+    def wake(self) -> None:
+        """Have what waits written, soon."""
+        with self._guard:
+            self._thread.start()
+
+    def flush(self, seconds: float | None = None) -> bool:
+        """Write now, and return whether nothing is left to write; it can go on afterwards.  Blocks, at most so long."""
+        self._closing.set()
+        try:
+            return self._thread.wait(seconds)
+        finally:
+            self._closing.clear()
+
+    def _run(self) -> None:
+        """Write until nothing waits, or nothing more can be written and the process ends."""
+        try:
+            self._write_until_done()
+        except BaseException:  # a bug must not make `flush` wait for ever
+            with self._guard:  # else `wake` may note after this that the thread runs
+                self._thread.end()
+            raise
+
+    def _write_until_done(self) -> None:
+        parting: float | None = None
+        while True:
+            if parting is None and self._ends_soon():
+                parting = monotonic()
+            if not self._write() and parting is not None:
+                if monotonic() - parting > _PARTING:
+                    _log.warning("%d rows of %s are lost: they could not be written", self._count(), self._what)
+                    self._discard()
+                sleep(_PAUSE)
+            with self._guard:
+                if not self._count():
+                    self._thread.end()
+                    return
+
+    def _ends_soon(self) -> bool:
+        """Wait until it is time to write; whether the writer or the process is about to end."""
+        until = monotonic() + _WRITE_EVERY
+        while monotonic() < until:
+            if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
+                return True
+        return False
 
 
 @frozen

@@ -32,6 +32,7 @@ from kiro_asgi.upstreams.headers import Headers, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
 from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings
 from kiro_asgi.upstreams.models import listed, read_listing
+from kiro_asgi.upstreams.oauth import OAuthVendor, SignInSettings, token_document
 from kiro_asgi.upstreams.services import KnownService
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, DirectSettings, Quota, Search, Setup
 from kiro_asgi.wire.json import count_of, dumps, loads, object_of, objects_of, text_of
@@ -62,6 +63,7 @@ __all__ = [
     "ModelPage",
     "Note",
     "Notes",
+    "OAuthVendor",
     "PausingTurn",
     "Pipeline",
     "Quota",
@@ -70,6 +72,7 @@ __all__ = [
     "Search",
     "Setup",
     "Shape",
+    "SignInSettings",
     "SignIns",
     "Stage",
     "ThinkingForm",
@@ -97,4 +100,5 @@ __all__ = [
     "schema_instructions",
     "setting",
     "text_of",
+    "token_document",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
-import tests.dialects.anthropic.grammar as anthropic_grammar
+import kiro_asgi.testing.grammar.messages as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.simulator.server import Simulator

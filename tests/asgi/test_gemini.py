@@ -9,9 +9,9 @@ import pytest
 
 from kiro_asgi import create_app
 from kiro_asgi.simulator import answer, text
+from kiro_asgi.testing.grammar import gemini as grammar
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, post
-from tests.dialects.gemini import grammar
 
 pytestmark = pytest.mark.anyio
 

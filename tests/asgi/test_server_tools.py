@@ -18,10 +18,10 @@ from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.simulator import Head, Stall, json_answer, plain_answer, refusal
 from kiro_asgi.simulator.server import Simulator
+from kiro_asgi.testing.grammar import messages as grammar
 from tests.asgi.answers import DIALECTS, PINGS, text_of
 from tests.asgi.conftest import Gateway, settings_for
 from tests.asgi.driver import ask
-from tests.dialects.anthropic import grammar
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import tests.dialects.anthropic.grammar as anthropic_grammar
+import kiro_asgi.testing.grammar.messages as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 from kiro_asgi.simulator import ExceptionFrame, Head, Pause, Reset, Stall, answer, text
 from tests.asgi.answers import DIALECTS, error_of, partial_text, text_of

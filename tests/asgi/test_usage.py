@@ -97,7 +97,7 @@ class Failing(MemoryLedger):
 
 def test_usage_waits_for_a_ledger_that_cannot_be_written(monkeypatch, caplog):
     """Nothing is lost or counted twice, and who closes waits for it; what is never written is told."""
-    monkeypatch.setattr("kiro_asgi.quota.ledger._PARTING", 0.2)
+    monkeypatch.setattr("kiro_asgi.state.pending._PARTING", 0.2)
     ledger = Failing()
     writer = UsageWriter(ledger)
     ledger.refusals = 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kiro_asgi.errors import UpstreamProtocolError, UpstreamThrottled, UpstreamUnreachable
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.streaming import OpenAIToAnthropicState, SseDecoder
-from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
+from kiro_asgi.testing.grammar.messages import check, check_cut, parse_sse
 from tests.helpers import cut, run
 from tests.upstreams.openai.chunks import DONE, calling, chunk, new_ids, piece, sse
 

@@ -16,7 +16,7 @@ from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.prompt import Prompt
-from tests.dialects.anthropic import grammar as anthropic_grammar
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar
 from tests.helpers import run

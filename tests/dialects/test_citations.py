@@ -19,8 +19,8 @@ from kiro_asgi.model.message import Message, fold
 from kiro_asgi.model.prompt import Part, Text, ToolCallPart, ToolResult
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.citations import Citing
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from kiro_asgi.upstreams.gemini.answer import stages
-from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.dialects.echoes import given_answer, messages
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-import tests.dialects.anthropic.grammar as anthropic_grammar
-import tests.dialects.gemini.grammar as gemini_grammar
+import kiro_asgi.testing.grammar.gemini as gemini_grammar
+import kiro_asgi.testing.grammar.messages as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -26,6 +26,7 @@ from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.answer import Plan, Repairs, build_pipeline
 from kiro_asgi.stages.arguments import USUAL
+from kiro_asgi.testing.grammar.events import check_events
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
@@ -36,7 +37,6 @@ from kiro_asgi.wire.eventstream import encode_frame
 from tests.fuzz.seeds import FRAMED, TOOL, Step, answers, steps
 from tests.fuzz.source import REPEATS, Source, dumped
 from tests.fuzz.target import made, refuse, same, ways_to_cut
-from tests.grammar import check_events
 
 __all__ = ["DIALECTS", "answer_of", "answered", "answers_of", "framed"]
 

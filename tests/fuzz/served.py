@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import tests.dialects.anthropic.grammar as anthropic_grammar
+import kiro_asgi.testing.grammar.messages as anthropic_grammar
 import tests.dialects.openai_chat.grammar as openai_grammar
 import tests.dialects.openai_responses.grammar as responses_grammar
 from tests.asgi.driver import PATHS, Exchange, ask, http_scope, post

@@ -40,7 +40,7 @@ from kiro_asgi.model.message import (
     fold,
     replay,
 )
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 
 COUNTS = st.integers(0, 10**6)
 

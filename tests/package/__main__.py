@@ -1,4 +1,4 @@
-"""Look into an sdist and a wheel, and use the wheel as who installs it does.
+"""Look into an sdist and a wheel, and use the wheel as who installs it does, with the examples of the pages beside it.
 
 ``python -m tests.package DIRECTORY`` takes the two archives from *DIRECTORY*, and exits with 1 where anything is wrong.
 """
@@ -16,6 +16,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final
 
+from tests.package.examples import faults_of_examples
 from tests.package.links import relative_links
 from tests.package.wanted import EXTRAS, METADATA, SDIST_HAS
 
@@ -76,7 +77,8 @@ def main(folder: Path) -> int:
     """Look at everything; 0 where nothing is wrong."""
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as empty:
-        faults = [*faults_of_wheel(wheel), *faults_of_sdist(sdist), *faults_in_use(wheel, Path(empty))]
+        used = [*faults_in_use(wheel, Path(empty)), *faults_of_examples(wheel, Path(empty))]
+        faults = [*faults_of_wheel(wheel), *faults_of_sdist(sdist), *used]
     print(*faults or [f"{wheel.name} and {sdist.name} are right"], sep="\n")
     return 1 if faults else 0
 

@@ -25,11 +25,11 @@ from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar
 

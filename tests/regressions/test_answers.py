@@ -15,10 +15,10 @@ from kiro_asgi.model.message import ToolCallBlock, fold
 from kiro_asgi.stages.answer import Repairs, build_pipeline
 from kiro_asgi.stages.citations import Citing
 from kiro_asgi.streaming import OpenAIToAnthropicState
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from kiro_asgi.upstreams.base import Upstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
-from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.helpers import cut
 from tests.regressions.crossing import (
     CLIENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kiro_asgi.model.message import fold
-from tests.dialects.anthropic import grammar as anthropic_grammar
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from tests.regressions.crossing import (
     CLIENTS,
     MESSAGES,

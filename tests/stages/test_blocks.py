@@ -35,7 +35,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.parts.argument_text import truncation_info
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 from tests.helpers import run, run_apart
 
 OF_TEXT, OF_CALL = SignatureDelta("g.text:s"), SignatureDelta("g.call:s")

@@ -29,7 +29,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import Message, TextBlock, ThinkingBlock, ToolCallBlock, fold
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.citations import WITHOUT_ADDRESS, Citations, CitedPages, Citing, markdown
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 from tests.helpers import run, run_apart
 
 A, END = TextDelta("a"), Stop(StopReason.END)

@@ -31,7 +31,7 @@ from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.thinking import MODES, SCANS, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
 

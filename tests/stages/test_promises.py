@@ -53,7 +53,7 @@ from kiro_asgi.stages.promises import (
     unwrapped,
 )
 from kiro_asgi.stages.tool_calls import EMISSIONS
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers

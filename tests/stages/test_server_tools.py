@@ -28,7 +28,7 @@ from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.filters import ServerTools
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from kiro_asgi.stages.tool_calls import EMISSIONS, ToolCallAssembler
-from tests.grammar import check_events
+from kiro_asgi.testing.grammar.events import check_events
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
 

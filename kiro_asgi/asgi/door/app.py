@@ -27,6 +27,9 @@ class App:
     _host: AnyASGIApp | None
     """Another application that gets every request whose path is not ours, and the lifespan."""
 
+    trusts_host: bool
+    """Whether it takes the users whom the host names for its clients (``client.trust_host``)."""
+
     _readiness: ReadinessCheck
     _calls: CallsUnderWay
     _background: Background

@@ -12,6 +12,7 @@ import hmac
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from inspect import isawaitable
 from math import inf
 from time import time
 from typing import Any, Final
@@ -21,7 +22,7 @@ from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
 from kiro_asgi.asgi.exchange.model_routes import Permit
-from kiro_asgi.asgi.principals import KEY, principal_of
+from kiro_asgi.asgi.principals import ASK, KEY, principal_of
 from kiro_asgi.asgi.protocol import (
     Headers,
     Message,
@@ -177,10 +178,12 @@ async def host_user(scope: Scope) -> str:
     """The name of the user that the host has authenticated; empty where there is none.
 
     Raises:
-        Exception: The host's own, where a lazy user cannot be loaded.
+        Exception: The host's own, where a lazy user cannot be loaded, or where the function that it gave `mount` fails.
     """
     state = scope.get("state")
     left = state if isinstance(state, Mapping) else {}
+    if ASK in left:
+        return await _told(left[ASK])
     principal = left.get("principal")
     if isinstance(principal, str) and principal:
         return principal
@@ -188,6 +191,24 @@ async def host_user(scope: Scope) -> str:
         if name := await _settled(user) if _lazy(user) else _name(user):
             return name
     return ""
+
+
+async def _told(ask: Callable[[], Any]) -> str:
+    """The name of whom *ask* gives, which may be awaited.
+
+    Raises:
+        TypeError: That is nobody who could have signed in.
+    """
+    who = ask()
+    if not _lazy(who) and isawaitable(who):
+        who = await who
+    if _lazy(who):  # first: to look at what it is would load it here, in the event loop
+        return await _settled(who)
+    if who is None or isinstance(who, str):
+        return who or ""
+    if _attribute(who, "is_authenticated") is None:
+        raise TypeError(f"mount(principal=…) gave {type(who).__name__}; give a user's name, a user, or None")
+    return _name(who)
 
 
 def _name(user: Any) -> str:

@@ -9,6 +9,7 @@ from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, TypeVar
 
 from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.principals import ASK
 from kiro_asgi.asgi.protocol import AnyASGIApp, ASGIApp, Receive, Scope, Send, host_lifespan
 from kiro_asgi.asgi.routing import local_paths
 
@@ -88,7 +89,18 @@ Closing = Callable[[], Awaitable[None]]
 """Releases what an application holds."""
 
 
-def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Closing | None = None) -> ASGIApp:
+Who = Callable[[Scope], object]
+"""Gives the user of a scope: a name, a user of the host's, or an awaitable of one; empty or ``None`` for nobody."""
+
+
+def mount(
+    host_app: AnyASGIApp,
+    prefix: str,
+    gateway: AnyASGIApp,
+    *,
+    principal: Who | None = None,
+    aclose: Closing | None = None,
+) -> ASGIApp:
     """Serve *gateway* below *prefix*, and *host_app* everywhere else.
 
     The prefix matches at segment boundaries only: ``/llmx`` is the host's.  The gateway sees what ASGI asks for:
@@ -101,16 +113,23 @@ def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Clo
         host_app: Any ASGI 3 application.
         prefix: A path such as ``/llm``; not the root.
         gateway: A `kiro_asgi.App`, or any middleware around one.
+        principal: Gives the user whom the host has signed in, for the scope of a request or of a WebSocket: a name, a
+            user whose ``is_authenticated`` is ``True``, or an awaitable of one; ``None``, or an empty name, for nobody,
+            who then needs a key.  It is called for each request that is not a probe.  The gateway's settings have
+            ``client.trust_host``.
         aclose: Releases the gateway's resources.  Without it the gateway's own ``aclose`` does, or that of every
             `kiro_asgi.App` that is found within it: in attributes, collections, closures, partial functions.
 
     Raises:
-        ValueError: *prefix* is not a path, or is the root; or no way to close the gateway is found.
+        ValueError: *prefix* is not a path, or is the root; no way to close the gateway is found; or there is a
+            *principal*, and the gateway does not trust its host.
     """
     prefix = "/" + prefix.strip("/")
     if prefix == "/":
         raise ValueError("the prefix must not be the root")
     close = _closer(gateway) if aclose is None else aclose
+    if principal is not None and not all(app.trusts_host for app in wrapped_in(gateway, App)):
+        raise ValueError("mount(principal=…): the gateway does not trust its host; set client.trust_host = true")
 
     async def begin() -> None:
         for app in wrapped_in(gateway, App):
@@ -123,9 +142,16 @@ def mount(host_app: AnyASGIApp, prefix: str, gateway: AnyASGIApp, *, aclose: Clo
             await host_app(scope, receive, send)
         else:
             root = (scope.get("root_path") or "").rstrip("/") + prefix
-            await gateway({**scope, "root_path": root, "path": root + below}, receive, send)
+            named = scope if principal is None else _naming(principal, scope)
+            await gateway({**named, "root_path": root, "path": root + below}, receive, send)
 
     return mounted
+
+
+def _naming(principal: Who, scope: Scope) -> Scope:
+    """*scope* with a function that asks *principal*: later, so that probes do not, and that the gateway answers, in the
+    form of the client's API, where it fails."""
+    return {**scope, "state": {**(scope.get("state") or {}), ASK: partial(principal, scope)}}
 
 
 def _below(prefix: str, scope: Scope) -> str | None:

@@ -37,7 +37,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.signatures import UNSIGNED
-from tests.dialects.anthropic.grammar import check, check_cut, parse_sse
+from kiro_asgi.testing.grammar.messages import check, check_cut, parse_sse
 from tests.dialects.strategies import TEXT, answers
 from tests.helpers import run, run_apart
 

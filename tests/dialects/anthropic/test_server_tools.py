@@ -18,7 +18,7 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.model.events import SearchHit, ServerCall, ServerResult, StopReason, ToolOutput
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, replay
 from kiro_asgi.model.prompt import Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
-from tests.dialects.anthropic.grammar import check
+from kiro_asgi.testing.grammar.messages import check
 from tests.helpers import run
 
 DIALECT = AnthropicMessages()

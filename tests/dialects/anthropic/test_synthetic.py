@@ -22,7 +22,7 @@ from kiro_asgi.model.message import (
     split_sentences,
     unsplit,
 )
-from tests.dialects.anthropic.grammar import check, parse_sse
+from kiro_asgi.testing.grammar.messages import check, parse_sse
 
 HEADING = ResponseMeta("msg_1", "claude-sonnet-4.5", 1_700_000_000)
 MESSAGE = Message(

@@ -37,7 +37,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
-from tests.dialects.gemini import grammar
+from kiro_asgi.testing.grammar import gemini as grammar
 from tests.dialects.strategies import answers
 from tests.growth import assert_linear
 from tests.helpers import run, run_apart

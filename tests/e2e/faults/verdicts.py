@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import frozen
 
+from kiro_asgi.testing.grammar import messages as anthropic
 from tests.asgi.driver import Exchange
-from tests.dialects.anthropic import grammar as anthropic
 from tests.dialects.openai_chat import grammar as openai
 from tests.dialects.openai_responses import grammar as responses
 

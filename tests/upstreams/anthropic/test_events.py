@@ -57,10 +57,10 @@ from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
+from kiro_asgi.testing.grammar.events import check_events
 from kiro_asgi.upstreams.anthropic.answer import WholeMessage
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from tests.dialects.strategies import answers
-from tests.grammar import check_events
 from tests.helpers import cut, run, run_apart
 
 DIALECT = AnthropicMessages()

@@ -38,8 +38,8 @@ from kiro_asgi.model.message import TextBlock, ThinkingBlock, ToolCallBlock, fol
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.opaque import SameApi
+from kiro_asgi.testing.grammar.events import check_events
 from kiro_asgi.upstreams.gemini.answer import STOPS, stages
-from tests.grammar import check_events
 from tests.helpers import byte_by_byte, cut
 from tests.stages.timing import assert_linear
 

@@ -16,8 +16,8 @@ from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event
 from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from kiro_asgi.upstreams.gemini.answer import stages
-from tests.dialects.anthropic import grammar as anthropic_grammar
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar
 from tests.helpers import byte_by_byte

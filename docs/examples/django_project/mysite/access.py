@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
@@ -16,35 +16,21 @@ from django.http import HttpResponse
 
 from mysite.models import Token
 
-Scope = MutableMapping[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
+
+async def user_of(scope: Mapping[str, Any]) -> AbstractBaseUser | None:
+    """The owner of the token that an official client sends as its key, or else the user of Django's session."""
+    headers = dict(scope["headers"])
+    token = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+    owner = await sync_to_async(owner_of)(token.decode("latin-1")) if token else None
+    return owner or user_of_session(scope)
 
 
-def with_session_user(app: App) -> App:
-    """Name the user of Django's session; who that is is looked up when the gateway asks, not before."""
-    sessions, users = SessionMiddleware(HttpResponse), AuthenticationMiddleware(HttpResponse)
-
-    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            request = ASGIRequest(scope, BytesIO())
-            sessions.process_request(request)
-            users.process_request(request)
-            scope = {**scope, "user": request.user}
-        await app(scope, receive, send)
-
-    return guarded
-
-
-def with_token_user(app: App) -> App:
-    """Name the owner of the token that an official client sends as its key."""
-
-    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
-        headers = dict(scope["headers"])
-        token = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-        owner = await sync_to_async(owner_of)(token.decode("latin-1")) if token else None
-        await app({**scope, "user": owner} if owner else scope, receive, send)
-
-    return guarded
+def user_of_session(scope: Mapping[str, Any]) -> Any:
+    """A lazy user: the gateway looks in a thread who that is.  The handshake of a WebSocket is a ``GET``."""
+    request = ASGIRequest({"method": "GET", **scope}, BytesIO())
+    SessionMiddleware(HttpResponse).process_request(request)
+    AuthenticationMiddleware(HttpResponse).process_request(request)
+    return request.user
 
 
 def owner_of(token: str) -> AbstractBaseUser | None:

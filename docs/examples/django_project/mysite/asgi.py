@@ -13,12 +13,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
 site = get_asgi_application()  # from here on, models can be imported
 
 from kiro_asgi import Settings, create_app, mount  # noqa: E402
-from mysite.access import App, with_session_user, with_token_user  # noqa: E402
+from mysite.access import user_of  # noqa: E402
 
 
-def with_gateway(options: Mapping[str, Any]) -> App:
+def with_gateway(options: Mapping[str, Any]) -> Any:
     gateway = create_app(Settings.from_mapping(options))
-    return mount(site, "/llm", with_session_user(with_token_user(gateway)))
+    return mount(site, "/llm", gateway, principal=user_of)
 
 
 application = with_gateway(settings.KIRO_ASGI)

@@ -11,6 +11,5 @@ from kiro_asgi import Settings, create_app
 from mysite.asgi import site  # it names the settings, and makes models importable
 
 gateway = create_app(Settings.from_mapping(settings.KIRO_ASGI))
-application = ProtocolTypeRouter(
-    {"http": URLRouter([re_path(r"^llm/", AuthMiddlewareStack(gateway)), re_path(r"", site)])}
-)
+below = re_path(r"^llm/", AuthMiddlewareStack(gateway))
+application = ProtocolTypeRouter({"http": URLRouter([below, re_path(r"", site)]), "websocket": URLRouter([below])})

@@ -13,14 +13,14 @@ from django.test import AsyncClient, TestCase
 from django.test.client import AsyncClientHandler
 
 from kiro_asgi import simulator
-from mysite.asgi import App, with_gateway
+from mysite.asgi import with_gateway
 from mysite.models import Token
 
 
 class WholeSite(AsyncClientHandler):
     """Asks the gateway for what is below its prefix, of which Django's own handler knows nothing."""
 
-    def __init__(self, application: App) -> None:
+    def __init__(self, application: Any) -> None:
         super().__init__()
         self.application = application
 

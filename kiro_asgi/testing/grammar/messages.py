@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Set
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, Final
 
-PIECES = {
+PIECES: Final[Mapping[str, Mapping[str, str]]] = {
     "text": {"text_delta": "text", "citations_delta": "citation"},
     "thinking": {"thinking_delta": "thinking", "signature_delta": "signature"},
     "redacted_thinking": {},
