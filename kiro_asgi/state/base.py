@@ -82,6 +82,16 @@ class WatchedStore(Protocol):
         ...
 
 
+@runtime_checkable
+class TroubledStore(WatchedStore, Protocol):
+    """One that knows why it cannot be used, too."""
+
+    @property
+    def trouble(self) -> str:
+        """Code of the error with which the last use failed; empty where it did not."""
+        ...
+
+
 def scoped(principal: str, kind: str, name: str) -> str:
     """The key under which *name* is kept for one client: of fixed size, and of no use for reading *name* back.
 

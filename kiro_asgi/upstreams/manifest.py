@@ -104,6 +104,10 @@ class Manifest(Generic[S]):
     probes: tuple[str, ...] = ()
     """Models that cost little, for a small question, best first."""
 
+    key_variables: tuple[str, ...] = ()
+    """Variables in which other programs find the service's key.  The gateway reads none of them, as the key may be
+    meant for something else; where no service is set up, a message says that it is there."""
+
 
 @frozen
 class Configured(Generic[S]):
