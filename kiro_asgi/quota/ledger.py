@@ -42,7 +42,7 @@ AMOUNTS: Final = (
 _MOST_ROWS: Final = 10_000
 """Rows that wait at once; further ones are lost, and counted."""
 
-_WRITE_EVERY: Final = 5.0
+WRITE_EVERY: Final = 5.0
 """Seconds between two writes: how much usage is lost where a process is killed."""
 
 _POLL: Final = 0.25
@@ -145,7 +145,7 @@ class UsageWriter:
 
     def _ends_soon(self) -> bool:
         """Wait until it is time to write; whether the writer or the process is about to end."""
-        until = monotonic() + _WRITE_EVERY
+        until = monotonic() + WRITE_EVERY
         while monotonic() < until:
             if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
                 return True

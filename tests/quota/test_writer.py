@@ -12,7 +12,7 @@ from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota import ledger
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
-from tests.quota.memory_ledger import MemoryLedger
+from kiro_asgi.quota.memory import MemoryLedger
 
 ROW = UsageRow(UsageKey("2026-11-25", "alice", "kiro", "m"), {"requests": 1})
 
@@ -52,7 +52,7 @@ def test_a_bug_is_seen(monkeypatch):
     """The thread ends with it, for all to see; what comes later is written, and closing does not wait for ever."""
     seen: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_type))
-    monkeypatch.setattr(ledger, "_WRITE_EVERY", 0.0)
+    monkeypatch.setattr(ledger, "WRITE_EVERY", 0.0)
     kept = FailingLedger(failure=ZeroDivisionError())
     writer = UsageWriter(kept)
     writer.add(ROW)
