@@ -11,8 +11,8 @@ from tests.cli.processes import serving
 
 def test_the_link_opens_the_inspector(tmp_path):
     """With a secret of this start, which stands where browsers send it to nobody."""
-    with serving("--simulate", "--inspect", cwd=tmp_path, lines=6) as server:
-        page, _, secret = server.announced[-1].split()[-1].partition("#token=")
+    with serving("--simulate", "--inspect", cwd=tmp_path) as server:
+        page, _, secret = server.told("Inspector").partition("#token=")
         with urlopen(page, timeout=10) as answer:
             assert b"inspector" in answer.read()
         body = json.dumps({"secret": secret}).encode()
