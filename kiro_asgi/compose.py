@@ -19,6 +19,7 @@ from attrs import define, frozen
 
 from kiro_asgi.apis.gateway import GatewayOperations
 from kiro_asgi.apis.operations import Gateway, handlers_of
+from kiro_asgi.apis.start_page import StartPage
 from kiro_asgi.asgi.door.app import App
 from kiro_asgi.asgi.door.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.door.door import Door, Handler, Router
@@ -26,7 +27,6 @@ from kiro_asgi.asgi.door.layers import Answers, Pages, layered, with_cross_origi
 from kiro_asgi.asgi.door.parts import Additions, Internals, usual_internals
 from kiro_asgi.asgi.door.readiness import ReadinessCheck, problems_with
 from kiro_asgi.asgi.door.situation import Situation
-from kiro_asgi.asgi.door.start_page import StartPage
 from kiro_asgi.asgi.exchange.admission import (
     CredentialLimits,
     LimitedCredentials,
