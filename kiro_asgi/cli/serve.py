@@ -193,6 +193,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             frames_bytes=settings.limits.body_bytes_in_flight,
         )
         server.ready()
+        # Each of several processes knows its own calls alone, and shows them at an address of its own.
+        inspected = arguments.workers if several and settings.inspector.enabled else 0
         process = (partial(_SimulatedProcess, tapes=tapes) if simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
@@ -201,11 +203,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             read,
             settings,
             bind(arguments.host, arguments.port),
-            # Each process knows its own calls alone, and shows them at an address of its own.
-            [
-                bind(arguments.host, 0)
-                for _ in range(arguments.workers if several and settings.inspector.enabled else 0)
-            ],
+            [stack.enter_context(bind(arguments.host, 0)) for _ in range(inspected)],
         )
         sys.setswitchinterval(SWITCH)
         return_large_blocks()

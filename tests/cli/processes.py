@@ -30,6 +30,9 @@ from tests.unexpected import look_for_bugs
 FOREIGN = ("KIRO_", "PYTHONWARNINGS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 """Beginnings of variables that would change what the command does."""
 
+PATIENCE = 60.0
+"""Seconds that a start may take on a busy machine."""
+
 LAST = "Try it:"
 """Beginning of the last line that ``serve`` announces."""
 
@@ -195,8 +198,8 @@ def _announced(process: subprocess.Popen[str]) -> list[str]:
             found.put(line)
 
     threading.Thread(target=read, daemon=True).start()
-    lines = [found.get(timeout=20)]
+    lines = [found.get(timeout=PATIENCE)]
     while not lines[-1].startswith(LAST):
         assert lines[-1], process.communicate()[1]
-        lines.append(found.get(timeout=20))
+        lines.append(found.get(timeout=PATIENCE))
     return lines
