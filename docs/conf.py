@@ -19,6 +19,7 @@ html_theme = "furo"
 html_title = f"kiro_asgi {release}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 templates_path: list[str] = []
 
 autodoc_typehints = "description"

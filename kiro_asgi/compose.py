@@ -19,6 +19,7 @@ from attrs import define, frozen
 
 from kiro_asgi.apis.gateway import GatewayOperations
 from kiro_asgi.apis.operations import Gateway, handlers_of
+from kiro_asgi.apis.start_page import StartPage
 from kiro_asgi.asgi.door.app import App
 from kiro_asgi.asgi.door.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.door.door import Door, Handler, Router
@@ -61,7 +62,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import AccessLog
-from kiro_asgi.quota.base import UsageRow
+from kiro_asgi.quota.base import Ledger, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.settings import Allowance
 from kiro_asgi.stages.estimate import Calibration
@@ -85,6 +86,11 @@ class Insight:
 
 class ObservingPages(Pages, Protocol):
     """Pages that show calls."""
+
+    @property
+    def path(self) -> str:
+        """Where they begin, below the mount point."""
+        ...
 
     @property
     def calls(self) -> Observer:
@@ -139,8 +145,9 @@ class _Parts:
         own: Answers = self._router.http
         around_sockets = [] if host is None else [with_host(host, self._routes)]
         pages = [] if self._pages is None else [with_pages(self._pages)]
+        start = [with_pages(self._start_page)] if self._settings.start_page else []
         return App(
-            http=layered(own, [*pages, *around_sockets, with_cross_origin(self._cross_origin, self._routes)]),
+            http=layered(own, [*pages, *around_sockets, *start, with_cross_origin(self._cross_origin, self._routes)]),
             websocket=layered(self._router.websocket, around_sockets),
             host=host,
             trusts_host=self._settings.client.trust_host,
@@ -151,6 +158,12 @@ class _Parts:
             draining=() if self._pages is None else (self._pages.close,),
             closing=tuple(self._closing()),
         )
+
+    @cached_property
+    def _start_page(self) -> StartPage:
+        inspector = "" if self._pages is None else self._pages.path
+        models, readiness = self._exchanges.models, self._situation.readiness
+        return StartPage(tuple(self._dialects), self._auth, models, readiness, inspector)
 
     def _closing(self) -> Iterator[Callable[[], Awaitable[None]]]:
         yield self._background.aclose
@@ -358,7 +371,18 @@ class _Parts:
 
     @cached_property
     def _ledger(self) -> UsageWriter | None:
-        return UsageWriter(new_ledger(self._settings)) if self._settings.state.usage else None
+        return UsageWriter(self._sums) if self._settings.state.usage else None
+
+    @cached_property
+    def _sums(self) -> Ledger:
+        return new_ledger(self._settings)
+
+    def _usage(self) -> Callable[[str, str], Iterable[UsageRow]] | None:
+        """The ledger's rows of some days; a shared one is opened for each query, so that no writer waits."""
+        state = self._settings.state
+        if not state.usage:
+            return None
+        return partial(usage_rows, self._settings) if state.is_shared else self._sums.rows
 
     # What others see.
 
@@ -385,8 +409,7 @@ class _Parts:
     def _pages(self) -> ObservingPages | None:
         if self._new_pages is None:
             return None
-        usage = partial(usage_rows, self._settings) if self._settings.state.usage else None
-        return self._new_pages(Insight(self._settings, self._situation, self._taping, usage))
+        return self._new_pages(Insight(self._settings, self._situation, self._taping, self._usage()))
 
     # Time, chance, and what is recorded of them.
 

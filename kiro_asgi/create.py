@@ -97,16 +97,16 @@ def new_app(
     internals: Internals | None = None,
 ) -> App:
     """As `kiro_asgi.compose.compose`, with the inspector where *settings* ask for it."""
-    pages = partial(_new_inspector, additions.may_inspect) if settings.inspector.enabled else None
+    pages = partial(_new_inspector, additions) if settings.inspector.enabled else None
     return compose(settings, additions, internals, pages)
 
 
-def _new_inspector(may_inspect: Callable[[Scope], Awaitable[bool]] | None, insight: Insight) -> Inspector:
+def _new_inspector(additions: Additions, insight: Insight) -> Inspector:
     from kiro_asgi.inspector.calls import RecentCalls  # what is off is not imported
     from kiro_asgi.inspector.recordings import Recordings
     from kiro_asgi.inspector.site import Inspector, Sources
 
-    settings = insight.settings.inspector
+    settings, may_inspect = insight.settings.inspector, additions.may_inspect
     if settings.trust_host and may_inspect is None:
         raise ConfigError(
             "inspector.trust_host: nothing decides who may look; pass create_app(may_inspect=…), or set "
@@ -118,4 +118,5 @@ def _new_inspector(may_inspect: Callable[[Scope], Awaitable[bool]] | None, insig
     zone = insight.settings.quotas.timezone
     sources = Sources(accounts=insight.situation.accounts, usage=insight.usage, timezone=zone, recordings=recordings)
     calls = RecentCalls(settings.calls, settings.bytes, None if taping is None else taping.recorder)
-    return Inspector(settings, sources, calls, may_inspect if settings.trust_host else None)
+    admits = may_inspect if settings.trust_host else None
+    return Inspector(settings, sources, calls, admits, additions.siblings)

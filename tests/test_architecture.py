@@ -124,7 +124,9 @@ NAMED = re.compile(
 """An upstream by the name of its settings, folder, variables or classes; not this package's own name."""
 
 APIS = tuple(
-    f"apis.{path.stem}" for path in (ROOT / "apis").iterdir() if path.stem not in ("__init__", "operations", "gateway")
+    f"apis.{path.stem}"
+    for path in (ROOT / "apis").iterdir()
+    if path.stem not in ("__init__", "operations", "gateway", "start_page")
 )
 """What awaits for one client API: homes of that API, which its manifest names."""
 

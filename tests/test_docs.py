@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from kiro_asgi import simulator
 from kiro_asgi.cli import main
+from kiro_asgi.config import describe
 from kiro_asgi.upstreams.kiro.models import FALLBACK, find
 from tests.cli.processes import Serving, clean_environment, serving
 from tests.newcomer.pages import blocks_of
@@ -27,7 +29,7 @@ from tests.pictures import picture
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.rst"))
-TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")] + PAGES
 ADDRESS = "http://127.0.0.1:8000"
 HOST_ENVIRONMENT = {
     "KIRO_API_KEY": "ksk_docs",
@@ -50,7 +52,7 @@ def each(language: str, *files: Path) -> list[Any]:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """What the reader has started before."""
-    with serving("--simulate", cwd=tmp_path_factory.mktemp("docs"), lines=5) as server:
+    with serving("--simulate", cwd=tmp_path_factory.mktemp("docs")) as server:
         yield server
 
 
@@ -280,6 +282,32 @@ def test_the_comparison_is_whole() -> None:
     assert [it["what"] for it in features if (it["ours"] == "yes") != ("shown" in it)] == []
     for path, _, test in (feature["shown"].partition("::") for feature in features if "shown" in feature):
         assert f"def {test}(" in (ROOT / path).read_text("utf-8") if test else (ROOT / path).is_file(), (path, test)
+
+
+def test_each_promise_of_security_has_a_test() -> None:
+    """A claim that nothing holds is none: each row of the page names tests, and they exist."""
+    page = (DOCS / "explanation" / "security.rst").read_text("utf-8")
+    rows = re.findall(r"^   \* - (.+)\n     - ((?:``tests/.+``\n(?:       )?)*)", page, re.MULTILINE)[1:]
+    named = {promise: re.findall(r"``(tests/[^`]+)``", tests) for promise, tests in rows}
+
+    assert len(named) > 15
+    assert [promise for promise, tests in named.items() if not tests] == []
+    for path, _, test in (each.partition("::") for tests in named.values() for each in tests):
+        assert f"def {test}(" in (ROOT / path).read_text("utf-8") if test else (ROOT / path).exists(), (path, test)
+
+
+def test_the_settings_that_come_first_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten of them; and the page has a section for each table, in which every setting stands once."""
+    pytest.importorskip("sphinx", reason="makes the pages")
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    generated = importlib.import_module("generated")
+    lines = [*generated.settings()]
+    paths = [row.path for row in describe()]
+    defined = [line.strip("`") for line, after in pairwise(lines) if re.fullmatch(r"``[\w.]+``", line) and after]
+
+    assert len({*generated.FIRST} & {*paths}) == len(generated.FIRST) == 10
+    assert sorted(defined) == sorted([*paths, *generated.FIRST])
+    assert {f"``[{path.partition('.')[0]}]``" for path in paths if "." in path} <= {*lines}
 
 
 def test_readme_has_the_comparison_as_it_stands() -> None:

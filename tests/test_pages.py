@@ -144,7 +144,7 @@ def test_json_is_json(code: str) -> None:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A gateway for pages that ask one, and start none."""
-    with serving("--simulate", cwd=tmp_path_factory.mktemp("gateway"), lines=5) as server:
+    with serving("--simulate", cwd=tmp_path_factory.mktemp("gateway")) as server:
         yield server
 
 
@@ -198,7 +198,7 @@ def test_count(capsys: pytest.CaptureFixture[str]) -> None:
 
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 REST_LINK = re.compile(r"`[^`]*<(\S+?)>`_|(?<![`<\w])(https?://[^\s>`\"')]+)")
-MARKDOWN = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+MARKDOWN = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 
 
 def prose(page: Path) -> str:

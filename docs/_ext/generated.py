@@ -27,7 +27,8 @@ from kiro_asgi.asgi.exchange.passthrough import REASONS
 from kiro_asgi.asgi.routing import GATEWAY
 from kiro_asgi.cli.services import written
 from kiro_asgi.config import Settings, describe
-from kiro_asgi.config.leaves import leaves
+from kiro_asgi.config.leaves import leaves, slices
+from kiro_asgi.config.tree import SettingRow
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, Encoder
 from kiro_asgi.dialects.builtin import BUILTIN
@@ -79,12 +80,40 @@ def plain(text: str) -> str:
     return re.sub(r"([\\\\`*_|])", r"\\\1", text)
 
 
-def settings() -> Iterator[Row]:
-    yield "Setting", "Type", "Default", "Meaning"
-    for row in describe():
-        default = f"``{row.default}``" if row.default else "–"
-        kind = " | ".join(f"``{choice}``" for choice in row.choices) or row.type
-        yield f"| ``{row.path}``\n| ``{row.env}``", kind, default, row.doc
+FIRST = (
+    "kiro.api_key",
+    "anthropic.api_key",
+    "openai.api_key",
+    "gemini.api_key",
+    "bedrock.region",
+    "client.api_keys",
+    "routing.models",
+    "state.usage",
+    "quotas.tokens_per_day",
+    "inspector.enabled",
+)
+"""The settings that people set first."""
+
+
+def settings() -> Iterator[str]:
+    """One section for each table of settings, and one for those that are in none; each setting is a definition."""
+    rows = describe()
+    groups: dict[str, list[SettingRow]] = {"": []}
+    for row in rows:
+        groups.setdefault(row.path.rpartition(".")[0], []).append(row)
+    top = groups.pop("")
+    yield from section("The ten that people set first", "", [row for name in FIRST for row in rows if row.path == name])
+    for table, members in groups.items():
+        yield from section(f"``[{table}]``", inspect.getdoc(slices(Settings)[table]) or "", members)
+    yield from section("In no table", "", top)
+
+
+def section(title: str, words: str, rows: Iterable[SettingRow]) -> Iterator[str]:
+    yield from (title, "-" * len(title), "", first_line(words), "")
+    for row in rows:
+        kind = " or ".join(f"``{choice}``" for choice in row.choices) or row.type
+        default = f"default ``{row.default}``" if row.default else "empty by default"
+        yield from (f"``{row.path}``", f"   {kind}, {default}. {row.doc}", "", f"   ``{row.env}``", "")
 
 
 def limit_settings() -> Iterator[Row]:
@@ -433,7 +462,6 @@ def services() -> Iterator[Row]:
 
 TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "services": (services, "24 62 14"),
-    "settings": (settings, "36 12 14 38"),
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),
     "presets": (presets, "40 20 40"),
@@ -485,6 +513,13 @@ def list_table(rows: Iterable[Row], widths: str) -> Iterator[str]:
     yield ""
 
 
+class GeneratedSettings(SphinxDirective):
+    """``.. generated-settings::``: sections, where `Generated` makes a table."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n".join(settings()), allow_section_headings=True)
+
+
 class Generated(SphinxDirective):
     """``.. generated:: settings``."""
 
@@ -500,4 +535,5 @@ class Generated(SphinxDirective):
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("generated", Generated)
+    app.add_directive("generated-settings", GeneratedSettings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

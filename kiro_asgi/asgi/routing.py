@@ -196,12 +196,12 @@ class Routes:
             if not found:
                 continue
             if scope["method"] not in found:
-                raise _not_taken(scope["method"], path[:_SHOWN_IN_ALLOW], tuple(_methods(found)))
+                shown = _prefix(scope) + path[:_SHOWN_IN_ALLOW]
+                raise _not_taken(scope["method"], shown, tuple(_methods(found)))
             return self._own(scope, found[scope["method"]])
-        path = next(local_paths(scope))
-        raise RouteNotFound(
-            f"there is nothing at {scope['method']} {path[:_SHOWN]}{self._hint(path)}", code="route_not_found"
-        )
+        path, prefix = next(local_paths(scope)), _prefix(scope)
+        words = f"there is nothing at {scope['method']} {prefix}{path[:_SHOWN]}{self._hint(path, prefix)}"
+        raise RouteNotFound(words, code="route_not_found")
 
     def _own(self, scope: Scope, match: RouteMatch) -> RouteMatch:
         """Replace *match*, if several APIs share it, by the endpoint of the API that the request is marked as."""
@@ -270,15 +270,16 @@ class Routes:
         each = ((*api.exposed_headers, *api.quota_headers.names) for api in self._apis)
         return _union((self.request_id_headers, *each))
 
-    def _hint(self, path: str) -> str:
-        """End of the message for an unknown *path*: the path that was probably intended, or the APIs there are."""
+    def _hint(self, path: str, prefix: str) -> str:
+        """End of the message for an unknown *path* below *prefix*: the path that was probably intended, or the APIs
+        there are."""
         meant = next(self._alternatives(path), "")
         if not meant:
-            *roots, last = (api.root for api in self._apis)
-            return f"; the APIs are {', '.join(roots)} and {last}" if roots else f"; the API is {last}"
+            *paths, last = (prefix + api.root for api in self._apis)
+            return f"; the APIs are {', '.join(paths)} and {last}" if paths else f"; the API is {last}"
         if path.startswith("/v1/v1/"):
-            return f"; take one /v1 from the client's base URL, so that it asks for {meant}"
-        return f"; did you mean {meant}?"
+            return f"; take one /v1 from the client's base URL, so that it asks for {prefix}{meant}"
+        return f"; did you mean {prefix}{meant}?"
 
     def _alternatives(self, path: str) -> Iterator[str]:
         """Known paths that *path* was probably meant to be."""
@@ -304,6 +305,11 @@ def _greeted(scope: Scope, path: str) -> Mapping[str, RouteMatch]:
     if scope["method"] != "HEAD":
         return {}
     return {it.method: RouteMatch(it) for it in GREETINGS if it.path.rstrip("/") == path.rstrip("/")}
+
+
+def _prefix(scope: Scope) -> str:
+    """The prefix as messages show it: clients know no other paths.  A front may take it from anybody's header."""
+    return root_of(scope)[:_SHOWN]
 
 
 def _methods(found: Iterable[str]) -> Iterator[str]:

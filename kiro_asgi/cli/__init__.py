@@ -33,6 +33,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "keys": "Make a key for a client, and the lines of settings by which the gateway knows it.",
         "usage": "Show usage by day, client, upstream and model, from the ledger that gateways with state.usage keep.",
         "replay": "Replay the exchange on a tape, and report whether the client would be sent the same.",
+        "docs": "Print a page of the reference, made from the gateway's own tables: markers, settings, errors.",
         "tape": "Check, mask or trim a tape, or make a curl command or an HTTP archive of it.",
     }
 )

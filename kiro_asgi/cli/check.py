@@ -25,9 +25,10 @@ DEFAULT: Final = "default"
 
 @frozen
 class Report:
-    """Problems and settings that were found."""
+    """Problems, warnings and settings that were found."""
 
     problems: tuple[str, ...]
+    warnings: tuple[str, ...]
     settings: tuple[Mapping[str, str], ...] = ()
     """``path``, ``value``, ``source`` and ``env`` of each; none where they could not be read."""
 
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     else:
         for problem in report.problems:
             print_problem(printer_on(sys.stderr, environ), "problem: ", problem)
+        for warning in report.warnings:
+            printer_on(sys.stderr, environ).line(("warning: ", Tone.WARNING), warning, hang=4)
         _print(report, printer_on(sys.stdout, environ), () if arguments.all else (DEFAULT,))
     return 1 if report.problems else 0
 
@@ -60,13 +63,13 @@ def examine(environ: Mapping[str, str]) -> Report:
     reading = read_environment(Settings, environ)
     problems = problems_of(reading)
     if reading.problems:
-        return Report(problems)
+        return Report(problems, reading.warnings)
     settings = assembled(reading)
     rows = tuple(
         {"path": row.path, "value": row.value, "source": reading.sources.get(row.path, DEFAULT), "env": row.env}
         for row in describe(settings)
     )
-    return Report(problems, rows, settings.simulate)
+    return Report(problems, reading.warnings, rows, settings.simulate)
 
 
 def _print(report: Report, output: Printer, hidden: Collection[str]) -> None:

@@ -175,6 +175,8 @@ def settings(reading: SettingsReading, problems: Collection[str]) -> Iterator[Fi
         words = [f"{count} from {place}" for place, count in places.items()]
         detail = ", ".join([*words, "the rest are defaults"]) if words else "all are defaults"
         yield Finding("settings", Verdict.OK, detail)
+    for warning in reading.warnings:
+        yield Finding("settings", Verdict.WARN, warning, "correct the name, or unset the variable")
 
 
 def _place(source: str) -> str:

@@ -48,6 +48,12 @@ _HTTP: Final = (b"1.0", b"1.1")
 _OFFERS: Final[tuple[bytes, ...]] = (b"http2-settings", b"sec-websocket-extensions")
 """Headers in which a client offers what is not spoken; without them it gets HTTP/1.1, and frames without extensions."""
 
+_TLS: Final = b"\x16\x03"
+"""Beginning of a client that speaks TLS: a handshake record, and the first byte of its version.
+
+Source: https://www.rfc-editor.org/rfc/rfc8446#section-5.1
+"""
+
 _LEAST, _MOST = 256, 4096
 """Bytes of frames that are read without a turn for others: 42 to 680 of the smallest ones."""
 
@@ -193,7 +199,7 @@ class Http1(H11Protocol):
         self._messages = _Messages(Share(bodies))
         calls: Any = _Calls(self.task_group, self._failed, lambda: self._closing, self._messages)
         self.task_group = calls
-        self._closing = False
+        self._closing = self._begun = False
         self._to_client, self.send = self.send, self._send
         self._turn = _LEAST
 
@@ -219,6 +225,13 @@ class Http1(H11Protocol):
             await self._to_client(event)
 
     async def _take(self, event: Event) -> None:
+        if not self._begun and isinstance(event, RawData):
+            self._begun = True
+            if event.data.startswith(_TLS):
+                _log.warning(
+                    "a client speaks TLS to a port that serves plain HTTP; let it use http:// instead of https://, or "
+                    "have a proxy end TLS in front of this port"
+                )
         if not isinstance(event, RawData) or not isinstance(self.stream, WSStream):
             await super().handle(event)
         elif not self.stream.handshake.accepted:

@@ -60,7 +60,11 @@ def with_lasting_state(settings: Settings, folder: Path) -> Settings:
         require_own_file(path)
         seal_key = state.seal_key or _seal_key(folder / "seal.key")
     except (OSError, RuntimeError) as error:
-        _log.warning("the state is kept in memory, and lost when the process ends: %s", error)
+        _log.warning(
+            "the state is kept in memory, and lost when the process ends: %s; let state.path name a file in a folder "
+            "that this user can write, or set state.engine to memory",
+            error,
+        )
         return settings
     return evolve(settings, state=evolve(state, engine="sqlite", path=str(path), seal_key=seal_key))
 

@@ -25,8 +25,9 @@ from urllib.parse import quote
 import anyio
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.asgi.door.readiness import settings_to_serve
+from kiro_asgi.asgi.door.readiness import settings_to_serve, warn_of
 from kiro_asgi.asgi.exchange.providers import is_closed, opened, simulated
+from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli import logs
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
 from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled
@@ -41,12 +42,14 @@ from kiro_asgi.cli.standalone import (
     import_extra,
     limit_send_time,
     limit_unsent,
+    resolve,
     return_large_blocks,
 )
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
 from kiro_asgi.config import ClientSettings, Settings, read_environment
 from kiro_asgi.config.reading import CONFIG_VARIABLE
+from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import served
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.extension import ExtensionManifest, enabled_in
@@ -118,7 +121,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve a page that shows calls as they happen, and print a link to it; CONTENT is how much of prompts"
         " and answers is kept for it: full (default), masked or none",
     )
-    parser.add_argument("--access-log", action="store_true", help="one line a request on standard error")
+    parser.add_argument(
+        "--access-log",
+        action=argparse.BooleanOptionalAction,
+        help="one line a request on standard error (default: where that is a terminal)",
+    )
     add_config(parser)
 
 
@@ -158,8 +165,13 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
-    logs.configure(arguments.log_level, arguments.log_format, arguments.access_log)
-    simulate = arguments.simulate or read_environment(Settings, environ).values.get("simulate", False)
+    watched = sys.stderr.isatty() if arguments.access_log is None else arguments.access_log
+    logs.configure(arguments.log_level, arguments.log_format, watched)
+    resolve(arguments.host)  # before anything is said about who may connect there
+    reading = read_environment(Settings, environ)
+    simulate = arguments.simulate or reading.values.get("simulate", False)
+    if simulate:
+        warn_of(reading)
     read: Callable[[], Settings] = partial(Settings.from_env if simulate else _settings, environ)
     several = arguments.workers > 1
     tapes = _tapes(arguments.tapes, arguments.tape_speed, simulate)
@@ -176,10 +188,6 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         settings = read()
         if simulate:
             _require_key(settings, arguments.host)
-        if several and settings.inspector.enabled:
-            raise ConfigError(
-                "inspector.enabled: each process knows its own calls alone; serve with --workers 1", code="inspector"
-            )
         server = Server(
             loop=arguments.loop,
             root_path="/" + arguments.root_path.strip("/") if arguments.root_path.strip("/") else "",
@@ -189,6 +197,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             frames_bytes=settings.limits.body_bytes_in_flight,
         )
         server.ready()
+        # Each of several processes knows its own calls alone, and shows them at an address of its own.
+        inspected = arguments.workers if several and settings.inspector.enabled else 0
         process = (partial(_SimulatedProcess, tapes=tapes) if simulate else _Process)(
             server,
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
@@ -197,6 +207,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             read,
             settings,
             bind(arguments.host, arguments.port),
+            [stack.enter_context(bind(arguments.host, 0)) for _ in range(inspected)],
         )
         sys.setswitchinterval(SWITCH)
         return_large_blocks()
@@ -338,13 +349,28 @@ class _Process:
     read: Callable[[], Settings]
     settings: Settings
     listener: socket.socket
+    inspectors: list[socket.socket]
+    """Where each of several processes shows its own calls, by its number."""
+
+    number: int = field(init=False, default=0)
+    """Of this process."""
+
     base: str = field(init=False)
     """URL of the gateway."""
 
     def __attrs_post_init__(self) -> None:
         self.base = _url(self.host, self.listener.getsockname()[1]) + self.server.root_path
-        limit_send_time(self.listener, self.settings.limits.write_timeout + LINGER)
-        limit_unsent(self.listener)
+        for each in (self.listener, *self.inspectors):
+            limit_send_time(each, self.settings.limits.write_timeout + LINGER)
+            limit_unsent(each)
+
+    @property
+    def siblings(self) -> Siblings:
+        """The processes that share the port, and where the inspector of each is."""
+        ports = [each.getsockname()[1] for each in self.inspectors]
+        return Siblings(
+            tuple(f"{_url(self.host, port)}{self.server.root_path}/inspector/" for port in ports), self.number
+        )
 
     async def serve_alone(self) -> None:
         """Serve, and obey this process's signals."""
@@ -354,6 +380,7 @@ class _Process:
     def work(self, orders: Orders, number: int) -> None:
         """Serve as one of several processes, and obey the first one; number 0 serves the metrics of all."""
         watch = self.watch if number == 0 else evolve(self.watch, shows=False)
+        self.number = number
 
         def started(*more: tuple[str, str]) -> None:
             for name, words in more:  # the first process has announced itself already, before any worker
@@ -373,27 +400,29 @@ class _Process:
 
     async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
         """Serve until an order to end; *started* is called when that begins, with more to announce."""
-        await self._serve(Reloadable(self.settings, self.read, tuple(watch.observers())), orders, watch, started)
+        gateway = Reloadable(self.settings, self.read, tuple(watch.observers()), self.siblings)
+        await self._serve(gateway, orders, watch, started)
 
     def announce(self, *more: tuple[str, str]) -> None:
         """Print what a client needs to know."""
         output = printer_on(sys.stdout, os.environ)
         try:
-            for name, words in (*self._facts(), *self._inspector(), *more):
+            for name, words in (*self._addresses(), *self._facts(), *self._inspector(), *more, *self._examples()):
                 output.line((f"{name + ':':<20}", Tone.NAME), words, hang=20)
         except BrokenPipeError:
             discard_output()  # the reader has closed the pipe; serving goes on
 
+    def _addresses(self) -> Iterator[tuple[str, str]]:
+        """The base URL of each vendor's clients."""
+        apis = (*BUILTIN, *(api for api, _ in served(self.settings)))
+        yield from {f"{api.title.partition(' ')[0]} base_url": self.base + api.base for api in apis}.items()
+
     def _facts(self) -> Iterator[tuple[str, str]]:
-        yield from self._apis()
+        yield from self._extensions()
         yield "Services", ", ".join(each.name for each in set_up(self.settings))
 
-    def _apis(self) -> Iterator[tuple[str, str]]:
-        """Where each client API is, who may use them, and what installed packages have added."""
-        yield "OpenAI base_url", f"{self.base}/v1"
-        yield "Anthropic base_url", self.base
-        for api, _ in served(self.settings):
-            yield api.title, f"{self.base}{api.root}"
+    def _extensions(self) -> Iterator[tuple[str, str]]:
+        """Who may ask, and what installed packages have added."""
         yield "Client keys", _describe_keys(self.settings.client, len(self.settings.keys))
         for kind, name in _EXTENSIONS.items():
             if titles := ", ".join(manifest.title for manifest, _ in enabled_in(self.settings, kind)):
@@ -403,7 +432,26 @@ class _Process:
         """The page's address; with ``--inspect`` a link with the secret in its fragment, which browsers do not send."""
         if (inspector := self.settings.inspector).enabled:
             token = f"#token={quote(inspector.secret)}" if self.watch.inspect else ""
-            yield "Inspector", f"{self.base}/inspector/{token}"
+            for number, url in enumerate(self.siblings.inspectors, start=1):
+                yield f"Inspector {number}", f"{url}{token}"
+            if not self.inspectors:
+                yield "Inspector", f"{self.base}/inspector/{token}"
+        else:
+            yield "Look inside", "kiro-asgi serve --inspect shows each call in a browser, step by step"
+
+    def _examples(self) -> Iterator[tuple[str, str]]:
+        """What to do first."""
+        if self.settings.start_page:
+            yield "In a browser", f"{self.base}/"
+        needs_key = bool(self.settings.client.api_keys or self.settings.keys)
+        example = next(api for api in BUILTIN if api.example)
+        yield "Try it", example.curl(self.base, self._model(), "YOUR-KEY" if needs_key else "")
+
+    def _model(self) -> str:
+        """A model that costs little, of the first service; what to put there, where none is known."""
+        first = set_up(self.settings)[0]
+        known = first.manifest.probes if first.path == first.manifest.name else ()
+        return next(iter(known), "MODEL")
 
     async def _serve(
         self, gateway: Reloadable, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]
@@ -415,7 +463,9 @@ class _Process:
             started(*shown)
             async with anyio.create_task_group() as group:
                 group.start_soon(collect_after_load, gateway.is_busy)
-                await self.server.serve(gateway, self.listener, stopped)
+                await self.server.serve(
+                    gateway, self.listener, stopped, *self.inspectors[self.number : self.number + 1]
+                )
                 group.cancel_scope.cancel()
 
         await until_signalled(orders, gateway, self.ending, serve)
@@ -444,14 +494,15 @@ class _SimulatedProcess(_Process):
                 _require_key(settings, self.host)
                 return _simulated(settings, service.url)
 
-            gateway = Reloadable(_simulated(self.settings, service.url), read, tuple(watch.observers()))
+            settings = _simulated(self.settings, service.url)
+            gateway = Reloadable(settings, read, tuple(watch.observers()), self.siblings)
             await self._serve(gateway, orders, watch, started)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        yield from self._apis()
+        yield from self._extensions()
         yield "Service", f"simulated at {self._url}" if self._url else "simulated, one for each process"
         if self.tapes is None:
-            yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; see docs/reference/markers.rst"
+            yield "Marker words", "sim:tool, sim:thinking, sim:slow … in a question; kiro-asgi docs markers lists them"
         else:
             yield "Answers", f"those of {self.tapes.count} tapes, to the requests that are on them"
 

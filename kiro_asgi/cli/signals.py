@@ -21,6 +21,7 @@ from kiro_asgi.asgi.door.app import App
 from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.asgi.exchange.providers import new_store, state_of
 from kiro_asgi.asgi.protocol import Lifespan
+from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
 from kiro_asgi.create import new_app
@@ -118,6 +119,7 @@ class Reloadable:
     _observers: tuple[Observer, ...]
     """Of all applications, one after the other."""
 
+    _siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
     _app: App = field(init=False)
     _store: Store = field(init=False)
     _retiring: list[App] = field(init=False, factory=list)
@@ -163,8 +165,9 @@ class Reloadable:
         await old.aclose()
 
     def _new_app(self, settings: Settings, store: Store) -> App:
+        additions = Additions(store=store, observers=tuple(self._observers), siblings=self._siblings)
         # On the network in any case: a simulated service of this command is behind a socket, too.
-        return new_app(settings, Additions(store=store, observers=tuple(self._observers)), Internals())
+        return new_app(settings, additions, Internals())
 
     def drain(self) -> None:
         """Report as not ready from now on."""

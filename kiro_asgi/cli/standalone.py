@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import gc
 import importlib
 import logging
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from math import ceil, inf
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import anyio
@@ -30,6 +32,8 @@ _log = logging.getLogger("kiro_asgi")
 LOOPS: Final = ("asyncio", "trio")
 
 MAX_PORT: Final = 65_535
+
+_HOSTS: Final = "--host 127.0.0.1 is for this machine alone, 0.0.0.0 is for others as well"
 
 BACKLOG: Final = 4096
 """Connections that may wait to be accepted: a burst of clients should queue, not be refused."""
@@ -74,16 +78,19 @@ class Server:
     frames_bytes: int = 128 * 1024 * 1024
     """All messages of clients over WebSocket that the application has not taken."""
 
-    async def serve(self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]]) -> None:
-        """Serve *app* on *listener* until *stopped* returns and the open streams have ended or run out of time.
+    async def serve(
+        self, app: Application, listener: socket.socket, stopped: Callable[[], Awaitable[None]], *more: socket.socket
+    ) -> None:
+        """Serve *app* on *listener*, and *more* of them, until *stopped* returns and the open streams have ended or run
+        out of time.
 
         Those that run out of time are sent an error, and then ended.
 
         Raises:
             ConfigError: hypercorn, or its part for this event loop, is not installed.
         """
-        port = listener.getsockname()[1]
-        calls, config, server = _EndableCalls(app), self._config(listener), self._worker()
+        ports = frozenset(each.getsockname()[1] for each in (listener, *more))
+        calls, config, server = _EndableCalls(app), self._config(listener, *more), self._worker()
         failure: Exception | None = None
 
         async def expire() -> None:
@@ -92,13 +99,13 @@ class Server:
             await anyio.sleep(LINGER / 2)
             calls.end()
             await anyio.sleep(LINGER / 4)
-            _sever(port)
+            _sever(ports)
 
         async def sever_on_cancel() -> None:
             try:
                 await anyio.sleep_forever()
             finally:
-                _sever(port)
+                _sever(ports)
 
         async def stop() -> None:
             await stopped()
@@ -134,10 +141,10 @@ class Server:
         import_extra("hypercorn.config", "standalone")
         return import_extra(f"hypercorn.{self.loop}", "trio" if self.loop == "trio" else "standalone")
 
-    def _config(self, listener: socket.socket) -> Any:
+    def _config(self, *listeners: socket.socket) -> Any:
         config = import_extra("hypercorn.config", "standalone").Config()
-        # The socket is ours, so that its port is known, and connections wait, before the server runs.
-        config.bind = [f"fd://{listener.detach()}"]
+        # The sockets are ours, so that their ports are known, and connections wait, before the server runs.
+        config.bind = [f"fd://{each.detach()}" for each in listeners]
         if self.loop == "asyncio":
             create_sockets = config.create_sockets
             config.create_sockets = lambda: _pausing(create_sockets())
@@ -249,8 +256,8 @@ def bind(host: str, port: int) -> socket.socket:
     """
     if not 0 <= port <= MAX_PORT:
         raise ConfigError(f"cannot listen on port {port}: it must be from 0 to {MAX_PORT}", code="config.address")
+    family, kind, *_, address = resolve(host, port)
     try:
-        (family, kind, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         listener = socket.socket(family, kind)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -261,16 +268,40 @@ def bind(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror}; --port 0 takes a free one", code="config.address"
-        ) from error
-    except UnicodeError as error:
-        raise ConfigError(f"cannot listen on {host[:80]!r}: it is not a host name", code="config.address") from error
+        advice = _ADVICE.get(error.errno or 0, "--port 0 takes a free one")
+        words = f"cannot listen on {host} port {port}: {error.strerror}; {advice}"
+        raise ConfigError(words, code="config.address") from error
     return listener
 
 
-def _sever(port: int) -> None:
-    """Break off the connections of this process that were made to *port*.
+_ADVICE: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        errno.EADDRINUSE: "another program listens there: end it, or choose another --port; 0 takes a free one",
+        errno.EADDRNOTAVAIL: f"this machine has no such address; {_HOSTS}",
+        errno.EACCES: "the system keeps ports below 1024 for root; choose another --port",
+    }
+)
+"""By the number of the system's error."""
+
+
+def resolve(host: str, port: int = 0) -> Any:
+    """The first address of *host*, as `socket.getaddrinfo` has it.
+
+    Raises:
+        ConfigError: It is no host, or none that is known.
+    """
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        if "/" in host:
+            words = "give the host alone, without http:// and without a path"
+        else:
+            words = f"there is no host of this name; {_HOSTS}"
+        raise ConfigError(f"cannot listen on {host[:80]!r}: {words}", code="config.address") from error
+
+
+def _sever(ports: frozenset[int]) -> None:
+    """Break off the connections of this process that were made to one of *ports*.
 
     A server that waits for a client to read the rest would wait beyond its own end: hypercorn cannot be cancelled there
     on trio, and keeps no list of its connections on either loop.
@@ -279,7 +310,7 @@ def _sever(port: int) -> None:
         with suppress(OSError):  # most are no sockets
             sock = socket.socket(fileno=int(name))
             try:
-                if sock.getsockname()[1:2] == (port,) and sock.getpeername():
+                if ports.intersection(sock.getsockname()[1:2]) and sock.getpeername():
                     sock.shutdown(socket.SHUT_RDWR)
             finally:
                 sock.detach()

@@ -21,6 +21,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import AMOUNTS, KEPT_DAYS, PARTS, Total, as_csv, read_day, totals
+from kiro_asgi.state.pending import WRITE_EVERY
 from kiro_asgi.visible import visible
 
 _DAYS: Final = 30
@@ -61,13 +62,23 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     first = max(arguments.since or last - timedelta(days=_DAYS - 1), last - timedelta(days=KEPT_DAYS - 1))
     lines = totals(_rows(settings, first, last), arguments.by)
     printer = printer_on(sys.stdout, environ)
+    if not lines:
+        printer_on(sys.stderr, environ).line(_no_usage(settings, first, last))
     if arguments.json:
         printer.json(json.dumps([line.named(arguments.by) for line in lines], indent=2))
     elif arguments.csv:
         printer.text(as_csv(lines, arguments.by).removesuffix("\n"))
-    else:
+    elif lines:
         _print(arguments.by, lines, printer)
     return 0
+
+
+def _no_usage(settings: Settings, first: date, last: date) -> str:
+    """Why there may be no rows for those days."""
+    words = f"No usage was written for {first} to {last}"
+    if not settings.state.usage:
+        return f"{words}: state.usage is off in these settings, and a gateway with them keeps none."
+    return f"{words}. A gateway writes the usage of an answer up to {WRITE_EVERY:g} seconds after its end."
 
 
 def _with_ledger(settings: Settings, environ: Mapping[str, str]) -> Settings:
@@ -76,14 +87,18 @@ def _with_ledger(settings: Settings, environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: There is none.
     """
-    if settings.state.engine == "memory":
-        raise ConfigError("state.engine: memory has no usage to read; see state.usage", code="state.engine")
+    if settings.simulate or settings.state.engine == "memory":
+        cause = "simulate" if settings.simulate else "state.engine"
+        raise ConfigError(
+            f"{cause}: such a gateway keeps usage in its own memory, where its inspector alone can show it", code=cause
+        )
     served = as_served(settings, environ)
     if served.state.engine == "auto":
         path = state_file(settings, state_folder(environ))
         raise ConfigError(
-            f"state.usage: no gateway of this user has kept its state in {path}; run kiro-asgi serve with state.usage, "
-            "or name the file of another in state.path",
+            f"state.usage: nothing was written yet: there is no file {path}; kiro-asgi serve makes it, and writes "
+            f"usage there where state.usage is set, up to {WRITE_EVERY:g} seconds after an answer. To read the file of "
+            "another gateway, name it in state.path",
             code="state.path",
         )
     return served

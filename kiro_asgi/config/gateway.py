@@ -409,8 +409,8 @@ class StateSettings:
     """Room for all of them; those used longest ago make room for new ones."""
 
     usage: bool = False
-    """Keep what is used by day, client, upstream and model, for ``kiro-asgi usage``; where the engine is ``sqlite`` or
-    ``valkey``, or ``auto`` with ``kiro-asgi serve``."""
+    """Keep what is used by day, client, upstream and model, where the other state is: ``kiro-asgi usage`` reads it from
+    a file or a server.  In memory it is for the inspector alone, as long as the process lives."""
 
     seal_key: str = setting("", KEY, secret=True)
     """Secret that seals the ``encrypted_content`` of reasoning; the same for all processes.  Empty: a random one, for
@@ -420,12 +420,3 @@ class StateSettings:
     def is_shared(self) -> bool:
         """Whether other processes may find what this one keeps."""
         return self.engine not in ("auto", "memory")
-
-    @staticmethod
-    def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Name and complaint for values that do not go together."""
-        if values.get("usage") and values.get("engine") == "memory":
-            yield (
-                "usage",
-                "needs a state.engine that other processes can read: auto with kiro-asgi serve, sqlite or valkey",
-            )

@@ -45,6 +45,11 @@ class Leaf:
         return ENV_PREFIX + self.path.replace(".", "__").upper()
 
     @property
+    def table(self) -> str:
+        """Path of the table that it stands in; empty where it stands in none."""
+        return self.path.rpartition(".")[0]
+
+    @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition(".")[2]

@@ -19,6 +19,7 @@ from kiro_asgi.config.installed import offered, with_installed
 from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_of, preset_values, slices, tables
 from kiro_asgi.config.services import SERVICE, services_named
 from kiro_asgi.config.validation import complaint, conflicts, misnamed
+from kiro_asgi.config.variables import keys_elsewhere, misspelt
 
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 """Names a TOML file; the environment wins over it."""
@@ -53,6 +54,8 @@ class Given:
     """The setting; empty when *problem* says why there is none."""
 
     problem: str = ""
+    doubtful: tuple[str, ...] = ()
+    """Tables about which nothing is known because of *problem*; empty for the settings that are in none."""
 
 
 @frozen
@@ -73,6 +76,12 @@ class SettingsReading:
     faulty: frozenset[str] = frozenset()
     """Tables with a value that cannot be used; *values* has none of these tables' values."""
 
+    warnings: tuple[str, ...] = ()
+    """One line for each name that is probably misspelt, though not so that it has to be ours."""
+
+    keys_elsewhere: Mapping[str, str] = field(factory=dict)
+    """Variables of other programs in which there are keys of services, to those of ours that would be read."""
+
 
 def read(root: type, given: Iterable[Given]) -> SettingsReading:
     """Check every value, and let later ones win; the others have the values of the chosen preset."""
@@ -84,13 +93,17 @@ def read(root: type, given: Iterable[Given]) -> SettingsReading:
     sources: dict[str, str] = {}
     problems: list[str] = []
     for it in given:
-        if words := it.problem or complaint(known[it.path], it.value):
+        if it.problem:
+            problems.append(f"{it.source}: {it.problem}")
+            faulty.update(it.doubtful)
+        elif words := complaint(known[it.path], it.value):
             problems.append(f"{it.source}: {words}")
             faulty.add(it.path.rpartition(".")[0])
         else:
             values[it.path] = it.value
             sources[it.path] = it.source
-    written = {it.path: it.value for it in given}
+    faulty.update(member for member in members if member.partition(".")[0] in faulty)
+    written = {it.path: it.value for it in given if not it.problem}
     preset = values.get("preset", known["preset"].default)
     below = preset_values(root, preset)
     origins = dict.fromkeys(below, f"preset {preset}")
@@ -100,8 +113,10 @@ def read(root: type, given: Iterable[Given]) -> SettingsReading:
             problems.append(f"{sources[f'{table}.{SERVICE}']}: {words}")
     for path, (name, value) in found.items():
         below[path], origins[path] = value, f"service {name}"
+    doubtful = {table for it in given for table in it.doubtful} | unknown.keys()
     for path, words in conflicts(root, members, {**below, **written}):
-        if (table := path.rpartition(".")[0]) not in unknown:  # whose other settings may be those of the service
+        # Of an unknown service the other settings are not known; what is in doubt may have been meant to be right.
+        if (table := path.rpartition(".")[0]) not in doubtful and table.partition(".")[0] not in doubtful:
             problems.append(f"{sources.get(path, path)}: {words}")
             faulty.add(table)
     faulty |= unknown.keys()
@@ -113,7 +128,12 @@ def read(root: type, given: Iterable[Given]) -> SettingsReading:
 def read_environment(root: type, environ: Mapping[str, str]) -> SettingsReading:
     """The file that `CONFIG_VARIABLE` names, then the variables themselves."""
     file = environ.get(CONFIG_VARIABLE, "")
-    return _read(root, _document(Path(file)) if file else {}, Path(file).name, environ)
+    reading = _read(root, _document(root, Path(file)) if file else {}, Path(file).name, environ)
+    return evolve(
+        reading,
+        warnings=tuple(misspelt(reading.root, environ, (CONFIG_VARIABLE,))),
+        keys_elsewhere=keys_elsewhere(reading.root, environ),
+    )
 
 
 def read_mapping(root: type, mapping: Mapping[str, Any]) -> SettingsReading:
@@ -123,7 +143,7 @@ def read_mapping(root: type, mapping: Mapping[str, Any]) -> SettingsReading:
 
 def read_toml(root: type, file: Path) -> SettingsReading:
     """Values of a TOML file; one that cannot be read is a problem like any other."""
-    return _read(root, _document(file), file.name)
+    return _read(root, _document(root, file), file.name)
 
 
 def _read(
@@ -151,10 +171,14 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
         elif path in tables:
             yield Given(source, problem="is empty" if value == {} else "must be a table of settings")
         elif path.rpartition(".")[0] in members:
-            yield Given(source, problem=_unknown(path, known))
-        else:
-            problem = _misnamed(root, path) or GONE.get(path) or _unknown(path, (*known, *offered()))
+            yield _unknown(source, path, {leaf.path: leaf.table for leaf in known.values()})
+        elif problem := _misnamed(root, path) or GONE.get(path):
             yield Given(source, problem=problem)
+        else:
+            there = {leaf.path: leaf.table for leaf in known.values()}
+            if isinstance(value, Mapping):
+                there = {name: name for name in (*tables, *offered())}
+            yield _unknown(source, path, there)
 
 
 def _as_setting(value: Any) -> Any:
@@ -164,16 +188,17 @@ def _as_setting(value: Any) -> Any:
     return value.isoformat() if type(value) is datetime else value
 
 
-def _document(file: Path) -> Mapping[str, Any] | Given:
-    """Load a TOML file; a `Given` with the problem where it cannot be read."""
+def _document(root: type, file: Path) -> Mapping[str, Any] | Given:
+    """Load a TOML file; a `Given` with the problem where it cannot be read, as all settings may stand there."""
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        return Given(str(file), problem=f"cannot be read: {error.strerror}")
+        problem = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
-        return Given(str(file), problem="cannot be read: not UTF-8")
+        problem = "cannot be read: not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        return Given(str(file), problem=f"is not TOML: {error}")
+        problem = f"is not TOML: {error}"
+    return Given(str(file), problem=problem, doubtful=("", *slices(root), *families(root)))
 
 
 def _table(variable: str) -> str:
@@ -195,8 +220,10 @@ def _variables(root: type, environ: Mapping[str, str]) -> Iterator[Given]:
             yield _from_text(known[name], environ[name])
         else:
             path = _path(name)
-            problem = _misnamed(root, path.rpartition(".")[0]) or GONE.get(path) or _unknown(name, known)
-            yield Given(name, problem=problem)
+            if problem := _misnamed(root, path.rpartition(".")[0]) or GONE.get(path):
+                yield Given(name, problem=problem)
+            else:
+                yield _unknown(name, name, {leaf.env: leaf.table for leaf in known.values()})
 
 
 def _path(variable: str) -> str:
@@ -246,7 +273,14 @@ def _misnamed(root: type, table: str) -> str | None:
     return misnamed(root, family, name) if dot and family in families(root) else None
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _unknown(source: str, name: str, known: Mapping[str, str]) -> Given:
+    """There is no setting called *name*; *known* has the names that there are, and the table of each.
+
+    The table that was probably meant is in doubt: what is missing there is a consequence, and not reported as well.
+    """
     by_lower = {it.lower(): it for it in known}
     close = get_close_matches(name.lower(), list(by_lower), n=1)
-    return f"no such setting; did you mean {by_lower[close[0]]}?" if close else "no such setting"
+    if not close:
+        return Given(source, problem="no such setting")
+    meant = by_lower[close[0]]
+    return Given(source, problem=f"no such setting; did you mean {meant}?", doubtful=(known[meant],))

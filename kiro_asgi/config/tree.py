@@ -90,6 +90,10 @@ class Settings(BuiltinSettings):
     """Ask no service, but a simulated one within the process, to try the gateway without an account.  Real credentials
     are neither used nor sent.  Clients need no key, unless the settings have one."""
 
+    start_page: bool = True
+    """Answer ``GET`` at the mount point with the addresses of the APIs: as a page for browsers, as JSON for programs.
+    It tells nobody more than the APIs do.  Off: there is nothing, and an error says so."""
+
     raise_unexpected: bool = False
     """Raise unexpected exceptions to the host as well, once they are answered and logged: for a debugger, an error
     tracker or a test client around the application.  Starlette's test client gets them in any case."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import ceil, floor
+from shlex import quote
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
 import attrs
@@ -241,6 +242,12 @@ class DialectManifest:
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
     `DialectOptions.settings`.  APIs that come with the package have none."""
 
+    base: str = ""
+    """Beginning of its paths that clients expect in their base URL, such as ``/v1``; empty where they add it."""
+
+    example: Mapping[str, Any] = field(factory=dict, eq=False)
+    """A small request that shows whether it works, without the model; empty for none."""
+
     key_headers: tuple[bytes, ...] = field(default=(b"authorization",), validator=_check_headers)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""
 
@@ -275,6 +282,12 @@ class DialectManifest:
     operations: str = "kiro_asgi.apis.operations:Operations"
     """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands
     above the application, and is imported when one is made."""
+
+    def curl(self, base: str, model: str, key: str = "") -> str:
+        """A command for a shell that sends the example for *model* to the gateway at *base*, with *key*."""
+        shown = f" -H 'authorization: Bearer {key}'" if key else ""
+        body = quote(dumps({"model": model, **self.example}).decode())
+        return f"curl {base}{self.root} -H 'content-type: application/json'{shown} -d {body}"
 
     @property
     def routes(self) -> tuple[Endpoint, ...]:

@@ -16,6 +16,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from math import ceil
 from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
@@ -29,6 +30,7 @@ from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
@@ -146,6 +148,14 @@ Fault = Callable[[bytes], KiroAsgiError]
 
 _COMMENT: Final = encode_comment("ping")
 
+_WRITTEN: Final = re.compile(
+    rb'"(?:content|reasoning|reasoning_content|refusal|arguments|text|delta|thinking|partial_json)"\s*:\s*'
+    rb'("(?:[^"\\]++|\\.)*+")',
+    re.DOTALL,
+)
+"""What a model has written, in whatever API; group 1 is a text of JSON.  Quantifiers that give nothing back: a text
+without an end is read once."""
+
 _FIELD: Final = b"data:"
 """In every event, as one without data is none.  Source: the WHATWG's HTML standard, section 9.2.6."""
 
@@ -238,6 +248,7 @@ class PassthroughStage:
     """Comments before the first event: they are no answer yet, and sent they would rule out another try."""
 
     _meter: UsageMeter | None = field(init=False, default=None)
+    _written: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
         self.heartbeat = self._format.early_heartbeat
@@ -247,6 +258,11 @@ class PassthroughStage:
     def usage(self) -> Usage | None:
         """Tokens of the answer, as far as the service has counted them."""
         return None if self._meter is None else next(u for u in self._meter.flush() if type(u) is Usage)
+
+    @property
+    def written(self) -> int:
+        """Tokens of what the model wrote, estimated, up to where the service counted them."""
+        return ceil(self._written)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
         """The events that *items* complete, in one piece.
@@ -263,6 +279,7 @@ class PassthroughStage:
         if not data:
             return
         self.events_seen += _FIELD in data
+        self._estimate(data)
         done = self._format.done
         if (done and done in data) or self._format.relevant.search(data):
             data = self._look(data)
@@ -288,6 +305,7 @@ class PassthroughStage:
         if not self.ended:
             raise UpstreamProtocolError("the upstream's answer ended before it was complete", code="stream.cut")
         if rest and before != (self.ended, self._closed):  # anything else that has no end is half an event
+            self._estimate(rest)
             yield self._rewritten(rest)
         elif cut:
             yield b"\n"
@@ -310,7 +328,9 @@ class PassthroughStage:
         sign = self._format.read(document)
         if sign.failed:
             raise self._fault(encode_sse("error", body))
+        self._estimate(body)
         self._count(sign.usage)
+        self.ended = True
         named = self._literal and type(document.get("model")) is str
         return _renamed(body, self._literal, ("model",)) if named else body
 
@@ -412,6 +432,12 @@ class PassthroughStage:
                 self._meter = UsageMeter(input_tokens=0, cumulative=True)
             deque(self._meter.feed([usage]), maxlen=0)
 
+    def _estimate(self, data: bytes) -> None:
+        """Add what the model has written in *data*, unless the service has counted: most do so at the end."""
+        if self._meter is None:
+            for match in _WRITTEN.finditer(data):
+                self._written += _ESTIMATOR.estimate_tokens(_text(match[1]))
+
     def _rewritten(self, data: bytes) -> bytes:
         """*data*, whole events, with the client's name for the model in every event that names it."""
         named, literal, place = self._format.named, self._literal, self._format.place
@@ -419,6 +445,17 @@ class PassthroughStage:
             return data
         lines = data.splitlines(keepends=True)
         return b"".join([_renamed(line, literal, place) if named in line else line for line in lines])
+
+
+_ESTIMATOR: Final = TokenEstimator()
+
+
+def _text(literal: bytes) -> str:
+    """The text of JSON that *literal* is, as far as it is one."""
+    try:
+        return str(loads(literal)) if b"\\" in literal else literal[1:-1].decode(errors="replace")
+    except JsonError:
+        return literal.decode(errors="replace")
 
 
 def _last_end(data: bytearray, start: int) -> int:

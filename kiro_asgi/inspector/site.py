@@ -19,6 +19,7 @@ from os import getpid
 from time import time
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -41,6 +42,7 @@ from kiro_asgi.asgi.protocol import (
     response_start,
 )
 from kiro_asgi.asgi.routing import local_paths
+from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall, Seen
@@ -208,6 +210,7 @@ class Inspector:
     _may_inspect: MayInspect | None = None
     """The host's decision, which is asked instead of the secret."""
 
+    _siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
     _wall: Callable[[], float] = time
     _sessions: Sessions = field(init=False)
     _files: Mapping[str, _PageFile] = field(init=False, factory=_page_files, repr=False)
@@ -221,6 +224,11 @@ class Inspector:
     def __attrs_post_init__(self) -> None:
         self._sessions = Sessions(self._settings.secret, self._wall)
         self._prices = read_prices(self._settings.prices)
+
+    @property
+    def path(self) -> str:
+        """Where its pages begin, below the mount point."""
+        return PREFIX
 
     def contains(self, scope: Scope) -> bool:
         """Whether the request's path is the inspector's."""
@@ -242,12 +250,21 @@ class Inspector:
 
     async def _answer(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         await self._admit(scope)
-        if not name:
+        if self._is_shared(scope):
+            where = self._siblings.inspectors[self._siblings.number] + name.removeprefix("/")
+            await respond(send, 307, b"", [(b"location", where.encode()), *_PRIVATE, *_PAGE_HEADERS])
+        elif not name:
             await respond(send, 308, b"", [(b"location", PREFIX.removeprefix("/").encode() + b"/"), *_PAGE_HEADERS])
         elif (asked := name.removeprefix("/")).startswith(_API):
             await self._serve(asked.removeprefix(_API), scope, receive, send)
         else:
             await self._page(asked.rstrip("/"), scope, send)
+
+    def _is_shared(self, scope: Scope) -> bool:
+        """Whether the request came to the port that all processes share, where the next one may meet another of them:
+        each shows its calls at an address of its own."""
+        own = [urlsplit(each).port for each in self._siblings.inspectors]
+        return bool(own) and (scope.get("server") or ("", None))[1] not in own
 
     async def _admit(self, scope: Scope) -> None:
         """Refuse browsers that another site's page sent (DNS rebinding), and viewers whom the host does not admit."""
@@ -461,6 +478,8 @@ class Inspector:
             "gone": changes.gone,
             "content": "none" if self._sources.recordings is None else self._settings.content,
             "process": getpid(),
+            "worker": self._siblings.number + 1,
+            "workers": self._siblings.inspectors,
             "bytes": self.calls.size,
             "most_bytes": self._settings.bytes,
             "most_calls": self._settings.calls,

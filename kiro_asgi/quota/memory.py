@@ -1,18 +1,23 @@
-"""Counters of one process."""
+"""Counters and sums of one process."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from time import time
 from typing import Final
 
 from attrs import define, field
 
+from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, granted, refusal
 
 _SWEEP: Final = 1_024
 """Counters from which on expired ones are removed, whenever their number has doubled."""
+
+_MOST_ROWS: Final = 20_000
+"""Rows of usage that are kept, some megabytes; the oldest days make room for new rows."""
 
 
 @define
@@ -94,3 +99,30 @@ class MemoryCounters:
         self._numbers = {key: number for key, number in self._numbers.items() if number[1] > now}
         self._leases = {key: held for key, held in self._leases.items() if any(until > now for until in held.values())}
         self._sweep_at = max(2 * len(self), _SWEEP)
+
+
+@define
+class MemoryLedger:
+    """Keeps sums for as long as the process lives; see `kiro_asgi.quota.base.Ledger`.  Threads may share it."""
+
+    _sums: dict[UsageKey, defaultdict[str, float]] = field(init=False, factory=dict, repr=False)
+    _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
+
+    def add(self, rows: Sequence[UsageRow]) -> None:
+        """Add to the sums."""
+        with self._guard:
+            for row in rows:
+                sums = self._sums.setdefault(row.key, defaultdict(float))
+                for name, amount in row.amounts.items():
+                    sums[name] += amount
+            if len(self._sums) > _MOST_ROWS:
+                for key in sorted(self._sums)[:-_MOST_ROWS]:
+                    del self._sums[key]
+
+    def rows(self, first: str, last: str) -> Iterable[UsageRow]:
+        """The sums of the days from *first* to *last*."""
+        with self._guard:
+            return [UsageRow(key, dict(self._sums[key])) for key in sorted(self._sums) if first <= key.day <= last]
+
+    def close(self) -> None:
+        """Close nothing: there is no file."""

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
-from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult
+from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult, Usage
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
@@ -203,6 +203,7 @@ class Answer:
     _framer: BlockFramer
     _fingerprinter: Fingerprinter | None
     _call_signatures: CallSignatures | None
+    _meter: UsageMeter
     _drained: bool = field(init=False, default=False)
     _wrap: Callable[[Stage[Any, Any]], Stage[Any, Any]] | None = field(init=False, default=None)
     resumed: bool = field(init=False, default=False)
@@ -285,6 +286,11 @@ class Answer:
         return self._framer.end
 
     @property
+    def usage(self) -> Usage:
+        """Tokens of the answer; of one that has not ended, those so far."""
+        return self._meter.usage if self.end is None else self.end.usage
+
+    @property
     def fingerprint(self) -> Fingerprint | None:
         """Fingerprint of what the client was shown so far; ``None`` where the plan did not ask for one."""
         return None if self._fingerprinter is None else self._fingerprinter.fingerprint
@@ -311,6 +317,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     server_tools = ServerTools(plan.server_tools, budget=budget) if plan.server_tools else None
     call_signatures = CallSignatures(plan.other_signatures, budget=budget) if plan.keep_call_signatures else None
     permitted = plan.tool_choice.permitted
+    meter = _meter(plan)
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         counter,
         SameApi(plan.api, plan.streamed_api),
@@ -331,7 +338,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         *([] if plan.citing is None else [Citations(plan.citing)]),
         EndOfStream(plan.language),
         *([] if plan.schema is None or plan.schema_enforced else [StructuredCheck(plan.schema)]),
-        _meter(plan),
+        meter,
         *_held_back(plan, budget),
         *([CitedPages()] if plan.cites_pages_only else []),
         *([OmittedThinking()] if plan.thinking_omitted else []),  # after the meter: it is counted all the same
@@ -351,6 +358,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         framer,
         fingerprinter,
         call_signatures,
+        meter,
     )
 
 

@@ -113,7 +113,7 @@ class UsageMeter:
 
     def flush(self) -> Iterator[Delta]:
         """The one `Usage`."""
-        return iter((self._usage(),))
+        return iter((self.usage,))
 
     def _absorb(self, item: Delta) -> bool:
         match item:
@@ -140,7 +140,9 @@ class UsageMeter:
         self._thoughts.clear()
         self._length = 0
 
-    def _usage(self) -> Usage:
+    @property
+    def usage(self) -> Usage:
+        """The counts, as far as the answer has come."""
         self._count()
         reported = self._reported
         output, output_source = self._output()

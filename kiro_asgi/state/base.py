@@ -83,6 +83,16 @@ class WatchedStore(Protocol):
         ...
 
 
+@runtime_checkable
+class TroubledStore(WatchedStore, Protocol):
+    """One that knows why it cannot be used, too."""
+
+    @property
+    def trouble(self) -> str:
+        """Code of the error with which the last use failed; empty where it did not."""
+        ...
+
+
 @frozen(kw_only=True)
 class StoreManifest(ExtensionManifest[Store]):
     """A store of an installed package, with an entry point in the group ``kiro_asgi.stores``.

@@ -71,7 +71,7 @@ class WriterThread:
         return self._idle.wait(seconds)
 
 
-_WRITE_EVERY: Final = 5.0
+WRITE_EVERY: Final = 5.0
 """Seconds between two writes of a `PeriodicWriter`: how much is lost where a process is killed."""
 
 _POLL: Final = 0.25
@@ -143,7 +143,7 @@ class PeriodicWriter:
 
     def _ends_soon(self) -> bool:
         """Wait until it is time to write; whether the writer or the process is about to end."""
-        until = monotonic() + _WRITE_EVERY
+        until = monotonic() + WRITE_EVERY
         while monotonic() < until:
             if self._closing.wait(_POLL) or not threading.main_thread().is_alive():
                 return True

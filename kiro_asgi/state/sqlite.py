@@ -145,7 +145,7 @@ class SqliteConnection:
             try:
                 return work(self._connection())
             except (sqlite3.Error, OSError, OverflowError) as error:
-                raise _unavailable(error) from None
+                raise _unavailable(error, self.path) from None
 
     def read(self, key: str, now: float) -> Found | None:
         """The living row of *key*.  A file that is damaged has none."""
@@ -257,13 +257,14 @@ def _large(connection: sqlite3.Connection, key: str, now: float) -> Found | None
         connection.execute("ROLLBACK")
 
 
-def _unavailable(error: Exception) -> StoreUnavailable:
-    """The error for *error* of the file or of the system."""
+def _unavailable(error: Exception, path: Path) -> StoreUnavailable:
+    """The error for *error* of the file at *path* or of the system."""
     reason = error.strerror if isinstance(error, OSError) else error
     if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGE:
-        detail = f"the state file is damaged; move it away, and a new one is made: {reason}"
+        detail = f"the state file {path} is damaged; move it away, and a new one is made: {reason}"
         return StoreUnavailable(detail=detail, code="state.damaged", retry_after=_REST)
-    return StoreUnavailable(detail=f"the state file cannot be used: {reason}", code="state.sqlite", retry_after=_REST)
+    detail = f"the state file {path} cannot be used: {reason}"
+    return StoreUnavailable(detail=detail, code="state.sqlite", retry_after=_REST)
 
 
 _DAMAGE: Final = frozenset(
@@ -522,8 +523,8 @@ class SqliteStore:
     _pending: WriteQueue = field(init=False, repr=False)
     _reading: _Side = field(init=False, factory=lambda: _Side(_READERS))
     _writing: _Side = field(init=False, factory=lambda: _Side(1))
-    _works: bool = field(init=False, default=True)
-    """Whether the file could be used the last time."""
+    trouble: str = field(init=False, default="")
+    """Code of the error with which the last operation failed; empty where it did not."""
 
     _reported_at: float = field(init=False, default=-_REPORT_EVERY)
     _locks: Locks = field(init=False, factory=Locks, repr=False)
@@ -539,7 +540,7 @@ class SqliteStore:
     @property
     def is_reachable(self) -> bool:
         """Whether the file could be read, and written, the last time."""
-        return self._works and not self._pending.is_failing
+        return not (self.trouble or self._pending.is_failing)
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
@@ -657,14 +658,14 @@ class SqliteStore:
         except StoreUnavailable as error:
             self._failed(side, error)
             raise
-        self._works = True
+        self.trouble = ""
         return found
 
     def _failed(self, side: _Side, error: StoreUnavailable) -> None:
         """Note what an operation says about the file: one that is busy is not at fault."""
         if error.code == "state.busy":
             return
-        self._works = False
+        self.trouble = error.code
         self._report(error.detail)
         if error.code == "state.sqlite":  # damage shows at once: nobody waits for that
             side.rests_until = monotonic() + _REST

@@ -131,6 +131,10 @@ class Manifest(Generic[S]):
     rules: tuple[Rule, ...] = field(default=(), converter=_rules)
     """What its notes may name, beside the rules of its `Setup`: names of the catalogue, and rules of its own."""
 
+    key_variables: tuple[str, ...] = ()
+    """Variables in which other programs find the service's key.  The gateway reads none of them, as the key may be
+    meant for something else; where no service is set up, a message says that it is there."""
+
 
 @frozen
 class Configured(Generic[S]):

@@ -174,7 +174,7 @@ async def test_a_wrong_method_is_told_the_right_one(method, path, allow, gateway
 @pytest.mark.parametrize(
     ("path", "headers", "dialect"),
     [
-        pytest.param("/", [], "openai", id="root"),
+        pytest.param("/v1", [], "openai", id="above-all"),
         pytest.param("/v1/nothing", [], "openai", id="unknown"),
         pytest.param("/v1/messages/nothing", [], "anthropic", id="below-messages"),
         pytest.param("/v1/models//", [("anthropic-version", "2023-06-01")], "anthropic", id="anthropic-client"),

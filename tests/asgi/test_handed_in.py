@@ -121,7 +121,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "plain: the client API's make gave a Without whose name is 'other'; it must be the API's",
     ),
     "dialect that cannot count": (
-        {"dialects": [evolve(PLAIN, endpoints=(*PLAIN.endpoints, Endpoint("POST", "/plain/count", COUNT)))]},
+        {
+            "dialects": [
+                evolve(
+                    made(Without(DIALECT, "parse_count")),
+                    endpoints=(*PLAIN.endpoints, Endpoint("POST", "/plain/count", COUNT)),
+                )
+            ]
+        },
         "which is no CountingDialect: there must be a method: def parse_count(self, body: bytes, /) -> Prompt",
     ),
     "dialect that cannot list": (

@@ -99,7 +99,7 @@ async def test_the_gateway_is_found_below_hosts_in_both_conventions(inner, root,
 
     assert (found.status, found.json()["status"]) == (200, "ok")
     assert missed.status == 404
-    assert "there is nothing at GET /v1/nothing" in missed.content.decode()
+    assert f"{prefix}/v1/nothing; the APIs are " in missed.content.decode()
 
 
 PREFIXES = ("/llm", "//llm", "/llm/", "/LLM", "/%6Clm", "/llm/.", "/x/../llm", "/llm/llm", "/llm/app", "/llmx", "/llm;")

@@ -158,7 +158,8 @@ async def test_a_day_that_is_spent_is_a_spent_quota(sim, path):
 
     assert (refused.status, refused.json()["error"]["type"]) == SPENT[path]
     assert re.search(
-        "30 tokens a day, of which [0-9]+ are left; try again in 43200 s", refused.json()["error"]["message"]
+        "30 tokens a day; this request may need up to 30 tokens, [0-9]+ are left until 00:00 UTC",
+        refused.json()["error"]["message"],
     )
     assert refused.headers["x-should-retry"] == "false"
     assert not {"retry-after", "retry-after-ms"} & refused.headers.keys()

@@ -7,18 +7,21 @@ import threading
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import anyio
 import pytest
 from attrs import evolve
 
 from kiro_asgi.asgi.kept.usage import UsageObserver
 from kiro_asgi.cli import main
-from kiro_asgi.errors import ConfigError, StoreUnavailable
+from kiro_asgi.errors import StoreUnavailable
+from kiro_asgi.inspector.site import Inspector
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
+from kiro_asgi.quota.memory import MemoryLedger
 from tests.asgi.driver import post
 from tests.observers.facts import CALL, END, PLAN
-from tests.quota.memory_ledger import MemoryLedger
+from tests.parts import part_of
 
 MESSAGES = {"model": "claude-sonnet-4.5", "max_tokens": 100, "messages": [{"role": "user", "content": "sim:text"}]}
 FAILING = {**MESSAGES, "messages": [{"role": "user", "content": "sim:500"}]}
@@ -72,14 +75,25 @@ def test_told_and_estimated_tokens_are_never_one_sum():
     }
 
 
-def test_memory_has_no_usage(gateway, capsys, monkeypatch, tmp_path):
-    """Neither where it was chosen nor where nobody chose and no gateway was served."""
+@pytest.mark.anyio
+@pytest.mark.parametrize("engine", ["auto", "memory"])
+async def test_usage_in_memory_is_for_the_inspector_alone(gateway, capsys, monkeypatch, tmp_path, engine):
+    """It shows it as long as the process lives; no other process can, and says so."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for engine in ("auto", "memory"):
-        with pytest.raises(ConfigError, match=r"state\.usage"):
-            gateway(fresh=True, state={"usage": True, "engine": engine})
+    monkeypatch.setattr("kiro_asgi.state.pending.WRITE_EVERY", 0.0)
+    monkeypatch.setenv("KIRO_ASGI__STATE__ENGINE", engine)
+    inspector = {"enabled": True, "secret": "s" * 16}
+    app = gateway(fresh=True, state={"usage": True, "engine": engine}, inspector=inspector)
+    await post("/v1/messages", MESSAGES, key="k").run(app)
+    pages = part_of(app, Inspector)
+    with anyio.fail_after(10):
+        while not (rows := [*pages._sources.usage("2000-01-01", "2999-01-01")]):  # noqa: ASYNC110 - a thread writes
+            await anyio.sleep(0.01)
+    await app.aclose()
+
+    assert [(row.key.upstream, row.amounts["requests"]) for row in rows] == [("kiro", 1)]
     assert main(["usage"]) == 1
-    assert "state.usage" in capsys.readouterr().err
+    assert capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

@@ -60,7 +60,7 @@ def reports(browser: str, scripts: Path, port: int, tmp_path_factory: pytest.Tem
         "KIRO_ASGI__LIMITS__BODY_BYTES": "30000",
         "KIRO_ASGI__RETRY__ATTEMPTS": "1",
     }
-    with serving("--simulate", cwd=tmp_path_factory.mktemp("gateway"), lines=5, **environ) as server:
+    with serving("--simulate", cwd=tmp_path_factory.mktemp("gateway"), **environ) as server:
         urls = [f"http://{host}:{port}/?gateway={server.base}" for host in (ALLOWED_HOST, FOREIGN_HOST)]
         command = ["node", str(scripts / "drive.mjs"), browser, *urls]
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)

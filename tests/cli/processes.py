@@ -30,6 +30,12 @@ from tests.unexpected import look_for_bugs
 FOREIGN = ("KIRO_", "PYTHONWARNINGS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "COLORTERM")
 """Beginnings of variables that would change what the command does."""
 
+PATIENCE = 60.0
+"""Seconds that a start may take on a busy machine."""
+
+LAST = "Try it:"
+"""Beginning of the last line that ``serve`` announces."""
+
 PREFIX = (sys.executable, "-W", "error", "-m", "kiro_asgi")
 
 
@@ -133,8 +139,12 @@ class Serving:
     @property
     def base(self) -> str:
         """What Anthropic clients are told to use."""
-        (line,) = (line for line in self.announced if line.startswith("Anthropic base_url:"))
-        return line.split()[-1]
+        return self.told("Anthropic base_url")
+
+    def told(self, name: str) -> str:
+        """What it has announced by this *name*."""
+        (line,) = (line for line in self.announced if line.startswith(f"{name}:"))
+        return line.partition(":")[2].strip()
 
     def stop(self) -> str:
         """End it as a supervisor does; what it wrote to standard error."""
@@ -143,47 +153,53 @@ class Serving:
 
     def finish(self) -> str:
         """Wait for its end."""
-        _, self.errors = self.process.communicate(timeout=30)
+        self.errors = self.process.communicate(timeout=30)[1] or ""
         return self.errors
 
 
 @contextmanager
 def serving(
-    *arguments: str, cwd: Path, lines: int = 4, within: Sequence[str] = (), **environ: str
+    *arguments: str, cwd: Path, within: Sequence[str] = (), stderr: int = subprocess.PIPE, **environ: str
 ) -> Iterator[Serving]:
     """Run ``kiro-asgi serve`` on a free port until the end of the block; entered when it accepts connections.
 
     A bug that it has written of fails the test.
 
-    *within* is a command that becomes the one that its arguments are, e.g. in a namespace of its own.
+    *within* is a command that becomes the one that its arguments are, e.g. in a namespace of its own; *stderr* is where
+    it logs, where the test reads that itself.
     """
     process = subprocess.Popen(
         [*within, *PREFIX, "serve", "--port", "0", "--drain-delay", "0", *arguments],
         cwd=cwd,
         env=environment_in(cwd, environ),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
     try:
-        server = Serving(process, _read_lines(process, lines))
+        server = Serving(process, _announced(process))
         yield server
     finally:
         process.kill()
         _, rest = process.communicate()
-    look_for_bugs(server.errors or rest, "kiro-asgi serve")
+    look_for_bugs(server.errors or rest or "", "kiro-asgi serve")
 
 
-def _read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
+def _announced(process: subprocess.Popen[str]) -> list[str]:
+    """The lines with which it says that it serves, up to the last one."""
     found: Queue[str] = Queue()
     assert process.stdout is not None
     stream = process.stdout
 
     def read() -> None:
-        for _ in range(count):
-            found.put(stream.readline().rstrip("\n"))
+        line = "…"
+        while line and not line.startswith(LAST):
+            line = stream.readline().rstrip("\n")
+            found.put(line)
 
     threading.Thread(target=read, daemon=True).start()
-    lines = [found.get(timeout=20) for _ in range(count)]
-    assert all(lines), process.communicate()[1]
+    lines = [found.get(timeout=PATIENCE)]
+    while not lines[-1].startswith(LAST):
+        assert lines[-1], process.communicate()[1]
+        lines.append(found.get(timeout=PATIENCE))
     return lines

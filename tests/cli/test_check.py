@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from tests.cli.processes import command
+from tests.cli.test_readiness import NO_SERVICE
 
 GOOD = {"KIRO_API_KEY": "ksk_canary-51c0", "KIRO_ASGI__CLIENT__API_KEYS": "canary-8b2f,canary-9d3e"}
 
@@ -40,8 +41,9 @@ def test_a_problem_names_the_variables_of_the_settings_that_it_names(tmp_path: P
     done = command("check", cwd=tmp_path, KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS="1")
 
     assert done.stderr.splitlines() == [
-        "problem: no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command",
-        "    -> in the environment: KIRO_ASGI__KIRO__CREDENTIALS_FILE, KIRO_ASGI__KIRO__CREDENTIALS_COMMAND",
+        f"problem: {NO_SERVICE}",
+        "    -> in the environment: KIRO_ASGI__ANTHROPIC__API_KEY, KIRO_ASGI__OPENAI__API_KEY, "
+        "KIRO_ASGI__GEMINI__API_KEY, KIRO_ASGI__BEDROCK__API_KEY, KIRO_ASGI__CUSTOM__NAME__ENDPOINT",
     ]
 
 

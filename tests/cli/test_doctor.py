@@ -480,7 +480,7 @@ def test_a_simulated_gateway_is_not_taken_for_one_that_works(service: Simulator,
 def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     """A gateway that runs is asked with a key of its own; before a fault nothing rests."""
     environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__CLIENT__API_KEYS": "k", **KEY}
-    with serving("--log-level", "error", cwd=tmp_path, lines=4, **environ) as server:
+    with serving("--log-level", "error", cwd=tmp_path, **environ) as server:
         ask = ("doctor", "--no-request", "--gateway", server.base)
         before = command(*ask, cwd=tmp_path, **environ).stdout
         service.enqueue(refusal(402, "You have reached the limit.", "MONTHLY_REQUEST_COUNT"))

@@ -26,16 +26,20 @@ NO_CLIENT = (
     "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's middleware "
     "authenticates, or client.allow_anonymous to serve clients without a key"
 )
-NO_CREDENTIAL = "no Kiro credential: set KIRO_API_KEY, kiro.credentials_file or kiro.credentials_command"
+NO_SERVICE = (
+    "no service is set up; set one of: KIRO_API_KEY (Kiro; kiro-asgi login signs in without one), anthropic.api_key "
+    "(Anthropic), openai.api_key (OpenAI), gemini.api_key (Gemini), bedrock.api_key (Amazon Bedrock), "
+    "custom.NAME.endpoint (a server of your own)"
+)
 
 WRONG: list[tuple[str, Mapping[str, str], tuple[str, ...]]] = [
     ("nobody-let-in", {"KIRO_ASGI__CLIENT__API_KEYS": ""}, (NO_CLIENT,)),
-    ("no-credential", NO_KEY, (NO_CREDENTIAL,)),
-    ("both", {**NO_KEY, "KIRO_ASGI__CLIENT__API_KEYS": ""}, (NO_CLIENT, NO_CREDENTIAL)),
+    ("no-credential", NO_KEY, (NO_SERVICE,)),
+    ("both", {**NO_KEY, "KIRO_ASGI__CLIENT__API_KEYS": ""}, (NO_CLIENT, NO_SERVICE)),
     (
         "unreadable-value-and-others",
         {"KIRO_ASGI__LIMITS__QUEUE": "many", **NO_KEY, "KIRO_ASGI__CLIENT__API_KEYS": ""},
-        ("KIRO_ASGI__LIMITS__QUEUE: must be a whole number, not 'many'", NO_CLIENT, NO_CREDENTIAL),
+        ("KIRO_ASGI__LIMITS__QUEUE: must be a whole number, not 'many'", NO_CLIENT, NO_SERVICE),
     ),
     (
         "value-of-the-same-table",
@@ -143,7 +147,7 @@ def test_settings_made_in_python_are_refused_for_every_reason() -> None:
     with pytest.raises(ConfigError) as refused:
         create_app(Settings())
 
-    assert refused.value.reasons == (NO_CLIENT, NO_CREDENTIAL)
+    assert refused.value.reasons == (NO_CLIENT, NO_SERVICE)
 
 
 def test_an_unreachable_sign_in_host_has_one_wording(

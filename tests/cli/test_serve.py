@@ -67,7 +67,7 @@ def text_of(answer: http.client.HTTPResponse) -> str:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_simulate_needs_nothing(loop: str, tmp_path: Path) -> None:
     """No account, no key, no settings: it answers at once, tells where, and ends cleanly when told to."""
-    with serving("--simulate", "--loop", loop, cwd=tmp_path, lines=5) as server:
+    with serving("--simulate", "--loop", loop, cwd=tmp_path) as server:
         with ask(server.base, question("sim:count=5")) as answer:
             status, text = answer.status, text_of(answer)
         errors = server.stop()
@@ -75,19 +75,19 @@ def test_simulate_needs_nothing(loop: str, tmp_path: Path) -> None:
     assert (status, text) == (200, "1 2 3 4 5 ")
     assert (server.process.returncode, errors) == (0, "")
     assert server.announced[0] == f"OpenAI base_url:    {server.base}/v1"
-    assert server.announced[2] == "Client keys:        none needed, any text will do"
-    assert "sim:tool" in server.announced[4]
+    assert server.told("Client keys") == "none needed, any text will do"
+    assert "sim:tool" in server.told("Marker words")
 
 
 def test_simulate_keeps_the_configured_keys_and_never_uses_the_real_credential(tmp_path: Path) -> None:
     """R28/R37: keys that are set stay in force; the key of the service stays at home."""
     keys = {"KIRO_ASGI__CLIENT__API_KEYS": "one,two", "KIRO_API_KEY": "ksk_canary"}
-    with serving("--simulate", cwd=tmp_path, lines=5, **keys) as server:
+    with serving("--simulate", cwd=tmp_path, **keys) as server:
         refused, served = status_of(server.base), status_of(server.base, authorization="Bearer two")
         errors = server.stop()
 
     assert (refused, served) == (401, 200)
-    assert server.announced[2] == "Client keys:        2 configured, one of them is needed"
+    assert server.told("Client keys") == "2 configured, one of them is needed"
     assert "canary" not in "".join(server.announced) + errors
 
 
@@ -104,7 +104,7 @@ def test_simulate_may_be_a_setting(tmp_path: Path) -> None:
     """It is the option then: the rule about the address, a service on loopback, tapes; and `/ready` says so."""
     asked = {"KIRO_ASGI__SIMULATE": "true", "KIRO_API_KEY": "ksk_canary"}
     elsewhere = command("serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, **asked)
-    with serving(cwd=tmp_path, lines=5, **asked) as server:
+    with serving(cwd=tmp_path, **asked) as server:
         with ask(server.base, question("sim:count=3")) as answer:
             text = text_of(answer)
         ready = json.loads(urlopen(f"{server.base}/ready").read())
@@ -112,7 +112,7 @@ def test_simulate_may_be_a_setting(tmp_path: Path) -> None:
 
     assert (elsewhere.returncode, "--host 0.0.0.0" in elsewhere.stderr) == (1, True)
     assert (text, ready["degraded"], errors) == ("1 2 3 ", ["simulated"], "")
-    assert server.announced[3].startswith("Service:            simulated at http://127.0.0.1:")
+    assert server.told("Service").startswith("simulated at http://127.0.0.1:")
 
 
 def test_a_gateway_does_not_become_simulated(tmp_path: Path) -> None:
@@ -122,8 +122,7 @@ def test_a_gateway_does_not_become_simulated(tmp_path: Path) -> None:
         kiro = f'[client]\nallow_anonymous = true\n[kiro]\nendpoint = "{service.url}"\napi_key = "ksk_file"\n'
         for first, then in (("", "simulate = true\n"), ("simulate = true\n", "")):
             settings.write_text(first + kiro)
-            lines = 5 if first else 4
-            with serving("--config", "gateway.toml", "--log-level", "info", cwd=tmp_path, lines=lines) as server:
+            with serving("--config", "gateway.toml", "--log-level", "info", cwd=tmp_path) as server:
                 settings.write_text(then + kiro)
                 server.process.send_signal(signal.SIGHUP)
                 assert server.process.stderr is not None
@@ -160,7 +159,7 @@ def test_serves_a_configured_service_below_a_prefix(tmp_path: Path) -> None:
 def test_open_streams_may_end(loop: str, sent: signal.Signals, tmp_path: Path) -> None:
     """R45: after the signal nothing new is accepted, what runs runs on, then it ends at once and with status 0."""
     with (
-        serving("--simulate", "--loop", loop, cwd=tmp_path, lines=5) as server,
+        serving("--simulate", "--loop", loop, cwd=tmp_path) as server,
         ask(server.base, question("sim:count=10 sim:slow=0.1")) as answer,
     ):
         first = next(chunks(answer))
@@ -191,7 +190,7 @@ def test_streams_that_take_too_long_are_told(loop: str, tmp_path: Path) -> None:
     """R45: at the graceful timeout each stream ends with its API's own error and a proper end of the body, a collected
     answer is 503 with a time to come back, and the process ends in time, whatever its clients do."""
     limit = ("--graceful-timeout", "1")
-    with serving("--simulate", "--loop", loop, *limit, cwd=tmp_path, lines=5) as server, ExitStack() as stack:
+    with serving("--simulate", "--loop", loop, *limit, cwd=tmp_path) as server, ExitStack() as stack:
         never_read = stack.enter_context(asked(server.base, "openai", "sim:flood=64", stream=True, receive_buffer=4096))
         streams = {
             api: stack.enter_context(asked(server.base, api, "sim:count=500 sim:slow=0.1", stream=True)).getresponse()
@@ -238,7 +237,7 @@ def asked(
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     """Whoever presses Ctrl-C twice means it."""
     with (
-        serving("--simulate", "--graceful-timeout", "60", cwd=tmp_path, lines=5) as server,
+        serving("--simulate", "--graceful-timeout", "60", cwd=tmp_path) as server,
         ask(server.base, question("sim:count=500 sim:slow=0.1")) as answer,
     ):
         first = next(chunks(answer))
@@ -261,13 +260,13 @@ def test_what_an_operator_sees_is_asked_for(tmp_path: Path) -> None:
     written, scraped = [], ""
     everything = ("--access-log", "--log-format", "json", "--metrics-listen", "0", "--opentelemetry")
     for arguments in ((), ("--access-log",), everything):
-        with serving("--simulate", *arguments, cwd=tmp_path, lines=5 + (arguments is everything)) as server:
+        with serving("--simulate", *arguments, cwd=tmp_path) as server:
             with ask(server.base, question("sim:text"), authorization="Bearer canary") as answer:
                 answer.read()
             deadline = time.monotonic() + 20
             if arguments is everything:
                 while ATTEMPT not in scraped and time.monotonic() < deadline:  # told when all has been taken
-                    scraped = get(server.announced[5].split()[1])
+                    scraped = get(server.told("Metrics"))
             written.append(server.stop().splitlines())
 
     silent, (line,), (formatted,) = written
@@ -286,7 +285,8 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
-        f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use; --port 0 takes a free one"
+        f"kiro-asgi: cannot listen on 127.0.0.1 port {port}: Address already in use; another program "
+        "listens there: end it, or choose another --port; 0 takes a free one"
     ]
 
 
@@ -321,7 +321,10 @@ def test_a_name_that_is_no_hosts_is_a_mistake_in_words(tmp_path: Path) -> None:
     done = command("serve", "--simulate", "--host", "a" * 300, cwd=tmp_path, KIRO_ASGI__CLIENT__API_KEYS="k")
 
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [f"kiro-asgi: cannot listen on '{'a' * 80}': it is not a host name"]
+    assert done.stderr.splitlines() == [
+        f"kiro-asgi: cannot listen on '{'a' * 80}': there is no host of this name; --host 127.0.0.1 is for this "
+        "machine alone, 0.0.0.0 is for others as well"
+    ]
 
 
 @pytest.mark.parametrize("name", ["pipe", "folder"])

@@ -124,8 +124,8 @@ def test_serve(tape, tmp_path, capsys):
     """A client gets the answer of then; whoever asks something else is told, and so is who forgets --simulate."""
     body = read_tape([tape.read_bytes()]).request.data
     options = ["--simulate", "--tapes", str(tape.parent), "--tape-speed", "0"]
-    with serving(*options, cwd=tmp_path, lines=5) as server:
-        assert server.announced[4] == "Answers:            those of 1 tapes, to the requests that are on them"
+    with serving(*options, cwd=tmp_path) as server:
+        assert server.told("Answers") == "those of 1 tapes, to the requests that are on them"
 
         def ask(data: bytes) -> bytes:
             request = urllib.request.Request(f"{server.base}/v1/messages", data, {"content-type": "application/json"})

@@ -92,7 +92,7 @@ def running(cwd: Path, *options: str, secluded: bool, **settings: str) -> Iterat
     *options* are those of the command, *settings* variables of its environment beside `SETTINGS`.
     """
     within = SECLUDED if secluded else ()
-    with serving("--simulate", *options, cwd=cwd, lines=5, within=within, **{**SETTINGS, **settings}) as server:
+    with serving("--simulate", *options, cwd=cwd, within=within, **{**SETTINGS, **settings}) as server:
         target = f"--target={server.process.pid}"
         enter = ("nsenter", target, "--user", "--net", "--preserve-credentials") if secluded else ()
         yield Gateway(server.base, enter, server.stop)

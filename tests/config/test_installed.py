@@ -77,7 +77,7 @@ def test_settings_of_others_stand_below_their_name() -> None:
             {"custom": {"river": {"endpoint": "http://h"}}},
             "custom.river: the name is taken; it has settings of its own",
         ),
-        ({"rivr": {"depth": 1}}, "rivr: no such setting"),
+        ({"rivr": {"depth": 1}}, "rivr: no such setting; did you mean river?"),
     ],
 )
 def test_mistakes_in_them_are_told_like_others(written: dict[str, Any], words: str) -> None:

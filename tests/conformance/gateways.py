@@ -76,7 +76,7 @@ class Gateway:
 def simulated(folder: Path) -> Iterator[Gateway]:
     """``kiro-asgi serve --simulate`` with a key."""
     arguments = ("--simulate", "--log-level", "error")
-    with serving(*arguments, cwd=folder, lines=5, KIRO_ASGI__CLIENT__API_KEYS=KEY, **TRANSIENT_RETRIES) as server:
+    with serving(*arguments, cwd=folder, KIRO_ASGI__CLIENT__API_KEYS=KEY, **TRANSIENT_RETRIES) as server:
         yield Gateway(server.base)
         _stop(server)
 
@@ -94,7 +94,7 @@ def watched(folder: Path, **settings: str) -> Iterator[Gateway]:
             "KIRO_ASGI__KIRO__API_KEY": "ksk_simulated",
             **{name: value.replace("{service}", service.url) for name, value in settings.items()},
         }
-        with serving("--log-level", "error", cwd=folder, lines=4, **known) as server:
+        with serving("--log-level", "error", cwd=folder, **known) as server:
             yield Gateway(server.base, service)
             _stop(server)
 

@@ -32,7 +32,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield request.getfixturevalue("gateway")
     elif request.param == "hypercorn-trio":
         folder = tmp_path_factory.mktemp("trio")
-        with serving("--simulate", "--loop", "trio", cwd=folder, lines=5, KIRO_ASGI__CLIENT__API_KEYS=KEY) as server:
+        with serving("--simulate", "--loop", "trio", cwd=folder, KIRO_ASGI__CLIENT__API_KEYS=KEY) as server:
             yield Gateway(server.base)
     else:
         with simulator.running() as service, served("uvicorn", "alone:application", service.url) as server:

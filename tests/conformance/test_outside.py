@@ -53,7 +53,7 @@ def known(river: River) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outside(folder: Path, known: dict[str, str]) -> Iterator[Gateway]:
-    with serving("--log-level", "critical", cwd=folder, lines=4, **known) as server:
+    with serving("--log-level", "critical", cwd=folder, **known) as server:
         assert "Services:           river" in server.announced
         yield Gateway(server.base)
 

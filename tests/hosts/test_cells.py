@@ -74,7 +74,7 @@ def test_prefix(server: Running, host: Host) -> None:
     models = server.get("/llm/v1/models", authorization=f"Bearer {KEY}")
 
     assert [one.status_code for one in found] == [200, 401, 404, 404]
-    assert "there is nothing at GET /v1/nothing" in found[2].text
+    assert "/llm/v1/nothing; the APIs are " in found[2].text
     assert "request-id" not in found[3].headers
     assert models.json()["data"]
     assert ("x-took" in models.headers) == host.app.endswith(":layered")

@@ -58,7 +58,7 @@ def found(site: Running, prefix: str) -> list[int]:
     models = site.get(f"{prefix}/llm/v1/models", authorization=f"Bearer {KEY}")
     nothing = site.get(f"{prefix}/llm/v1/nothing")
     if nothing.status_code == 404 and "request-id" in nothing.headers:
-        assert "there is nothing at GET /v1/nothing" in nothing.text
+        assert "/llm/v1/nothing; the APIs are " in nothing.text
     return [models.status_code, nothing.status_code]
 
 

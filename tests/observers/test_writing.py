@@ -77,7 +77,7 @@ async def test_closing_goes_on_where_the_end_is_cancelled() -> None:
 
 def test_they_are_written_now_and_then(monkeypatch) -> None:
     """Without a close, after the time between two writes."""
-    monkeypatch.setattr(pending, "_WRITE_EVERY", 0.0)
+    monkeypatch.setattr(pending, "WRITE_EVERY", 0.0)
     table, written = Table(), threading.Event()
     table.write = lambda rows: written.set()  # type: ignore[method-assign]
     table.add(("a", 1))
@@ -87,7 +87,7 @@ def test_they_are_written_now_and_then(monkeypatch) -> None:
 
 def test_what_cannot_be_written_waits(monkeypatch, caplog) -> None:
     """An outage is told once, with what it was; the rows go out in their order when it is over."""
-    monkeypatch.setattr(pending, "_WRITE_EVERY", 3600.0)
+    monkeypatch.setattr(pending, "WRITE_EVERY", 3600.0)
     table = Table(OSError(28, "No space left on device"))
     for number in range(3):
         table.add(("a", number))
@@ -116,7 +116,7 @@ def test_at_the_end_what_cannot_be_written_is_lost_and_told(monkeypatch, caplog)
 
 def test_no_more_wait_than_the_limit(monkeypatch, caplog) -> None:
     """Further ones are counted."""
-    monkeypatch.setattr(pending, "_WRITE_EVERY", 3600.0)
+    monkeypatch.setattr(pending, "WRITE_EVERY", 3600.0)
     table = Table()
     for number in range(OBSERVED_WAITING + 5):
         table.add(("a", number))

@@ -13,9 +13,8 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi.quota.base import Counters, Ledger
-from kiro_asgi.quota.memory import MemoryCounters
+from kiro_asgi.quota.memory import MemoryCounters, MemoryLedger
 from kiro_asgi.quota.sqlite import SqliteCounters, SqliteLedger
-from tests.quota.memory_ledger import MemoryLedger
 from tests.valkey_server import needs_server, running
 
 __all__ = ["ENGINES", "Engine"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import AMOUNTS, PARTS, as_csv, totals
-from tests.quota.memory_ledger import MemoryLedger
+from kiro_asgi.quota.memory import MemoryLedger
 
 DAYS = ("2026-11-22", "2026-11-23", "2026-11-24")
 NAMES = st.text(max_size=8) | st.sampled_from(["kiro", "\t=1+1", '"', "a,b", "a\nb", "a\rb"])

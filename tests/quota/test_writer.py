@@ -11,8 +11,8 @@ from attrs import define, field
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
+from kiro_asgi.quota.memory import MemoryLedger
 from kiro_asgi.state import pending
-from tests.quota.memory_ledger import MemoryLedger
 
 ROW = UsageRow(UsageKey("2026-11-25", "alice", "kiro", "m"), {"requests": 1})
 
@@ -52,7 +52,7 @@ def test_a_bug_is_seen(monkeypatch):
     """The thread ends with it, for all to see; what comes later is written, and closing does not wait for ever."""
     seen: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda failure: seen.append(failure.exc_type))
-    monkeypatch.setattr(pending, "_WRITE_EVERY", 0.0)
+    monkeypatch.setattr(pending, "WRITE_EVERY", 0.0)
     kept = FailingLedger(failure=ZeroDivisionError())
     writer = UsageWriter(kept)
     writer.add(ROW)

@@ -61,8 +61,8 @@ def two_gateways(folder: Path, environ: dict[str, str]) -> Iterator[tuple[Servin
     """Two processes in front of a simulated service; they have ended, and written what was used, in the end."""
     simulated = ("--simulate", "--log-level", "error")
     with (
-        serving(*simulated, cwd=folder, lines=5, **environ) as one,
-        serving(*simulated, cwd=folder, lines=5, **environ) as another,
+        serving(*simulated, cwd=folder, **environ) as one,
+        serving(*simulated, cwd=folder, **environ) as another,
     ):
         yield one, another
         one.stop()

@@ -321,14 +321,25 @@ class Authenticator:
             KeyExpired: The key has expired.
             Unauthorized: There is no known key.
         """
-        matched = self._match(self._presented(scope)) if self._principals else None
+        presented = self._presented(scope) if self._principals else []
+        matched = self._match(presented)
         if matched is not None:
             if self._wall() >= self._ends.get(matched, inf):
                 raise KeyExpired("this API key has expired; ask for a new one", code="expired_api_key")
             return matched
         if self._settings.allow_anonymous and not self._principals:
             return _ANONYMOUS
-        raise Unauthorized("missing or invalid API key", code="invalid_api_key")
+        raise Unauthorized(self._refusal(presented), code="invalid_api_key")
+
+    def _refusal(self, presented: list[bytes]) -> str:
+        """Why a request that shows the keys *presented* is let in by none of them."""
+        if not self._principals:
+            return "no user is signed in at the application that the gateway is part of; sign in there"
+        if presented:
+            return "this API key is none of the gateway's; ask its operator for one: keys of services do not open it"
+        names = [name.decode() for name in self._names if name != _AUTHORIZATION]
+        ways = " or ".join(("Authorization: Bearer KEY", *(f"{name}: KEY" for name in names)))
+        return f"the request shows no API key; send one key of the gateway's, as {ways}"
 
     def _presented(self, scope: Scope) -> list[bytes]:
         """The keys that a request shows."""

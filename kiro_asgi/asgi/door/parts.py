@@ -12,6 +12,7 @@ from kiro_asgi.asgi.kept.attachments import AttachmentSource
 from kiro_asgi.asgi.kept.server_tools import ServerTool
 from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
 from kiro_asgi.asgi.scheduling import Offload
+from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.net.clocks import Clocks
@@ -36,6 +37,7 @@ class Additions:
     estimator: Estimator = TokenEstimator()  # noqa: RUF009 - a frozen value
     observers: tuple[Observer, ...] = ()
     may_inspect: Callable[[Scope], Awaitable[bool]] | None = None
+    siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
 
 
 @frozen(kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from logging import getLogger
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -22,6 +23,7 @@ from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
+from kiro_asgi.config.leaves import families, leaves
 from kiro_asgi.config.reading import SettingsReading
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.config.validation import require
@@ -33,8 +35,8 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.observers.base import ObserverManifest
 from kiro_asgi.stages.base import StageManifest
-from kiro_asgi.state.base import Store, StoreManifest, WatchedStore, scoped
-from kiro_asgi.upstreams.manifest import Configured, all_of, set_up
+from kiro_asgi.state.base import Store, StoreManifest, TroubledStore, WatchedStore, scoped
+from kiro_asgi.upstreams.manifest import Configured, all_of, manifests_in, set_up
 from kiro_asgi.upstreams.models import read_aliases
 
 _log = getLogger("kiro_asgi")
@@ -51,7 +53,14 @@ def settings_to_serve(environ: Mapping[str, str], root: type[Settings] = Setting
     """
     reading = read_environment(root, environ)
     require(problems_of(reading))
+    warn_of(reading)
     return assembled(reading)
+
+
+def warn_of(reading: SettingsReading) -> None:
+    """Log what is probably misspelt."""
+    for warning in reading.warnings:
+        _log.warning("%s", warning)
 
 
 def problems_of(reading: SettingsReading) -> tuple[str, ...]:
@@ -59,13 +68,20 @@ def problems_of(reading: SettingsReading) -> tuple[str, ...]:
 
     Parts that depend on a value that cannot be used are not checked: they would report its consequences.
     """
-    return (*reading.problems, *problems_with(assembled(reading), reading.faulty))
+    settings = assembled(reading)
+    return (*reading.problems, *problems_with(settings, reading.faulty, reading.keys_elsewhere))
 
 
-def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str, ...]:
-    """Every reason against starting with *settings*, of which the tables in *faulty* hold no more than defaults."""
+def problems_with(
+    settings: Settings, faulty: Collection[str] = (), keys_elsewhere: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Every reason against starting with *settings*, of which the tables in *faulty* hold no more than defaults.
+
+    Where no service is set up, *keys_elsewhere* is told of: variables with keys of services, to those that would be
+    read.
+    """
     found: list[str] = []
-    for tables, make in _parts(in_effect(settings)):
+    for tables, make in _parts(in_effect(settings), keys_elsewhere):
         if not any(table in faulty for table in tables):
             try:
                 make()
@@ -74,13 +90,16 @@ def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str
     return tuple(dict.fromkeys(found))
 
 
-def _parts(settings: Settings) -> Iterator[Part]:
-    found = set_up(settings, ThisMachine())
+def _parts(settings: Settings, keys_elsewhere: Mapping[str, str]) -> Iterator[Part]:
+    any_upstream = tuple(each.path for each in all_of(settings))
+    found = tuple(each for each in set_up(settings, ThisMachine()) if each.settings.configured)
     tables = tuple(each.path for each in found)
     named = (f"keys.{name}" for name in settings.keys)
     yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
     stores = (name for name, _ in extensions_in(type(settings), StoreManifest))
     yield ("state", *stores), partial(new_store, settings, Clocks())
+    if not found:
+        yield any_upstream, partial(_no_service, type(settings), keys_elsewhere)
     for each in found:
         path = each.path
         yield (path,), each.make
@@ -91,9 +110,29 @@ def _parts(settings: Settings) -> Iterator[Part]:
     observers = extensions_in(type(settings), ObserverManifest)
     yield tuple(name for name, _ in observers), partial(_all, observers_of, settings)
     limited = (f"credentials.{name}" for name in settings.credentials)
-    any_upstream = (each.path for each in all_of(settings))
-    yield (*limited, *any_upstream), partial(_credential_limits, settings, found)
-    yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
+    if found:
+        yield (*limited, *any_upstream), partial(_credential_limits, settings, found)
+        yield ("routing", *tables), partial(new_registry, settings, [each.name for each in found])
+
+
+def _no_service(root: type[Settings], keys_elsewhere: Mapping[str, str]) -> None:
+    """Refuse to start without any service to ask.
+
+    Raises:
+        ConfigError: Always; it names what to set for each service.
+    """
+    known, named = leaves(root), families(root)
+    ways = []
+    for name, manifest in manifests_in(root):
+        if name in named:
+            ways.append(f"{name}.NAME.endpoint (a server of your own)")
+        elif (key := known.get(f"{name}.api_key")) is not None:
+            sign_in = "; kiro-asgi login signs in without one" if manifest.login else ""
+            ways.append(f"{key.declared.variable or key.path} ({manifest.title}{sign_in})")
+    words = f"no service is set up; set one of: {', '.join(ways)}"
+    for theirs, ours in keys_elsewhere.items():
+        words += f"; {theirs} is there, but no other program's key is used unasked: to use it, set {ours} to it"
+    raise ConfigError(words, code="no_service")
 
 
 def _routes(settings: Settings) -> None:
@@ -113,6 +152,14 @@ def _credential_limits(settings: Settings, found: Iterable[Configured[Any]]) -> 
         names = [name for each in found for name in _credentials(settings, each).names]
         credential_allowances(settings.credentials, names)
 
+
+_TROUBLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "state.damaged": "the state file is damaged",
+        "state.sqlite": "the state file cannot be opened, read or written",
+    }
+)
+"""By the code of the error; paths and addresses are in the log alone."""
 
 _CLOSE: Final[Headers] = ((b"connection", b"close"),)
 
@@ -177,6 +224,11 @@ class ReadinessCheck:
             await self._store.get(scoped("", "check", ""))
         except StoreUnavailable as error:
             _log.error("requests that need what is kept between them are answered with 503: %s", error.detail)
+
+    def store_trouble(self) -> str:
+        """Why the store cannot be used, in words for clients with a key; empty where it can, or where nobody knows."""
+        code = self._store.trouble if isinstance(self._store, TroubledStore) else ""
+        return f"{_TROUBLES.get(code, code)}; the gateway's log has more" if code else ""
 
     def readiness(self) -> Readiness:
         """The readiness at this moment."""

@@ -37,9 +37,11 @@ class Situation:
 
     def details(self, readiness: Readiness) -> dict[str, Any]:
         """Reasons, lists of models, and credentials that cool down or are at their limit: for clients with a key."""
+        trouble = self._check.store_trouble()
         return {
             "reasons": readiness.reasons,
             "degraded": readiness.degraded,
+            **({"store": trouble} if trouble else {}),
             "lists": {each.name: each.catalogue.state for each in self._providers},
             "resting": [
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}

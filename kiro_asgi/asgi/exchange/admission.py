@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from http import HTTPStatus
@@ -92,6 +92,9 @@ class LimitRefusal:
     retry_after: float
     """Seconds."""
 
+    now: datetime
+    """When it was refused, in the time zone by which days and months begin and end."""
+
     @property
     def name(self) -> str:
         """The limit, as a code has it: ``requests``, ``tokens_day``."""
@@ -100,7 +103,7 @@ class LimitRefusal:
     @property
     def limit(self) -> str:
         """The limit in words, such as ``3 requests a minute``."""
-        return f"{self.claim.limit:.15g} {_NAMES[self._kind]}"
+        return f"{self.claim.limit:,.15g} {_NAMES[self._kind]}"
 
     @property
     def is_spent(self) -> bool:
@@ -109,8 +112,20 @@ class LimitRefusal:
 
     def message(self, whose: str) -> str:
         """The message for the refused client; *whose* names the limit's owner."""
-        left, wait = f"of which {floor(self.standing.remaining)} are left", ceil(self.retry_after)
-        return f"the limit of {whose} is reached: {self.limit}, {left}; try again in {wait} s"
+        left = f"{floor(self.standing.remaining):,} are left"
+        until = f"; try again in {ceil(self.retry_after):,} s"
+        if isinstance(self.claim, Budget):
+            until = f" until {self._end(self.claim)}"
+        needed = ", of which"
+        if isinstance(self.claim, Rate | Budget) and self._kind.startswith("tokens"):  # of which a request takes many
+            needed = f"; this request may need up to {ceil(self.claim.amount):,} tokens,"
+        return f"the limit of {whose} is reached: {self.limit}{needed} {left}{until}"
+
+    def _end(self, budget: Budget) -> str:
+        """When there is a new *budget*, by the clock; with its date, unless that is midnight."""
+        ends_at = datetime.fromtimestamp(budget.ends_at, self.now.tzinfo)
+        is_next_day = ends_at.date() - self.now.date() <= timedelta(days=1)
+        return f"{ends_at:%H:%M %Z}" if is_next_day else f"{ends_at:%Y-%m-%d %H:%M %Z}"
 
     @property
     def _kind(self) -> str:
@@ -154,7 +169,7 @@ class Reservations:
         taken = (*claims(owner_of(scoped(owner, "quota", "")), allowance, tokens, holder, now),)
         counters, outcome = await self._take(taken)
         if isinstance(outcome, Refused):
-            return LimitRefusal(taken[outcome.index], outcome.standing, outcome.retry_after)
+            return LimitRefusal(taken[outcome.index], outcome.standing, outcome.retry_after, now)
         return Reservation(taken, outcome.standings, counters)
 
     @asynccontextmanager

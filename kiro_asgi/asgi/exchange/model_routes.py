@@ -219,12 +219,16 @@ class Models:
         return evolve(route, rest=rest)
 
     async def listings(self, permit: Permit) -> tuple[Listing, ...]:
-        """The models of all upstreams that *permit* allows, in the operator's order, as far as they are known soon.
+        """The models of all upstreams that *permit* allows, in the operator's order, as far as they are known soon."""
+        await self._refresh(LIST_PATIENCE)
+        return self.shown(permit)
+
+    def shown(self, permit: Permit) -> tuple[Listing, ...]:
+        """The same, as far as they are known without asking.
 
         Of several with one name the first keeps it, as it is the one that is asked; the others have their upstream's
         name before it.
         """
-        await self._refresh(LIST_PATIENCE)
         listed: dict[str, tuple[str, Listing]] = {}
         for provider in self._ordered():
             for card in provider.catalogue.shown():

@@ -174,7 +174,7 @@ class Observation:
             code="" if error is None else error.code,
             seconds=self._clocks.steady() - plan.started,
             first_content=None if reading.span is None else reading.span[0] - plan.started,
-            usage=reading.usage,
+            usage=reading.used,
             finish="" if reading.end is None else reading.end.stop_reason.value,
         )
         for place, observer in enumerate(self._observers):
@@ -196,7 +196,7 @@ class Observation:
             model=call.model,
             upstream=call.upstream,
             plan=self._plan,
-            usage=call.usage,
+            usage=call.used,
             finish="" if end is None else end.stop_reason.value,
             notices={} if end is None else notices_in(end),
             preparation=None if self._prepared is None else self._prepared - self._started,

@@ -26,7 +26,7 @@ from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
-from kiro_asgi.model.events import Event, Usage
+from kiro_asgi.model.events import Event, Usage, UsageSource
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -245,7 +245,7 @@ def render_passthrough(
 
 @frozen(kw_only=True)
 class PassthroughExchange:
-    """An exchange whose bytes go through.  Nothing is estimated: the service counts."""
+    """An exchange whose bytes go through.  The service counts; only what it has not counted is estimated."""
 
     request: ClientRequest
     source: PassthroughRequest
@@ -302,15 +302,16 @@ class PassthroughExchange:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
         thinks = self.source.peek.thinking
-        return first_event_timeout(self.route.provider.setup.answer_options, self._prompt_tokens, thinks=thinks)
+        return first_event_timeout(self.route.provider.setup.answer_options, self.prompt_tokens, thinks=thinks)
 
     @property
     def expected_tokens(self) -> int:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return self._prompt_tokens + expected_answer(self.source.peek.max_tokens)
+        return self.prompt_tokens + expected_answer(self.source.peek.max_tokens)
 
     @property
-    def _prompt_tokens(self) -> int:
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt by its bytes."""
         return min(len(self.source.peek.body) // _BYTES_A_TOKEN, self.route.model.context_window)
 
     @property
@@ -413,6 +414,11 @@ class WholeAsStream:
     _answer: Answer
     _encoder: Writer[Event]
 
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the answer, where it came to an end."""
+        return None if self._answer.end is None else self._answer.end.usage
+
     def feed(self, items: Iterable[bytes], /) -> Iterator[bytes]:
         """Nothing, as a rule."""
         return self._encoder.feed(self._answer.feed(items))
@@ -447,8 +453,23 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of the answer, as far as the service counted them."""
-        return self._stage.usage
+        """Tokens of the answer: by the service's count, or, of one that it did not count, by an estimate."""
+        return self.used if self._stage.ended or self._stage.usage is not None else None
+
+    @property
+    def used(self) -> Usage | None:
+        """Tokens by the service's count, and of what it did not count, or not yet, by an estimate."""
+        if self._as_stream is not None:
+            return self._as_stream.usage
+        counted, written = self._stage.usage, self._stage.written
+        if counted is None:
+            has_come = self._stage.begun or self._stage.ended
+            return Usage(self._exchange.prompt_tokens, written) if has_come else None
+        if not counted.prompt_tokens and counted.input_source is UsageSource.ESTIMATE:
+            counted = evolve(counted, input_tokens=self._exchange.prompt_tokens)
+        if not counted.output_tokens and counted.output_source is UsageSource.ESTIMATE:
+            counted = evolve(counted, output_tokens=written)
+        return counted
 
     def open(self) -> Iterable[bytes]:
         """Nothing: the answer's own start is still to come."""

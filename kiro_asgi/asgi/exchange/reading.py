@@ -182,6 +182,11 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         """Tokens of the answer, where they are known."""
 
     @property
+    def used(self) -> Usage | None:
+        """Tokens for observers, which are also told an estimate of what has come; ``None`` where nothing has."""
+        return self.usage
+
+    @property
     def end(self) -> MessageEnd | None:
         """How the answer ended, where it was read to its end."""
         return None

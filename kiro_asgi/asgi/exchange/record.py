@@ -49,5 +49,8 @@ class CallRecord:
     usage: Usage | None = field(init=False, default=None)
     """Tokens of the answer, where they are known."""
 
+    used: Usage | None = field(init=False, default=None)
+    """The same, or an estimate of what has come of an answer that broke off."""
+
     span: tuple[float, float] | None = field(init=False, default=None)
     """When the first content came from the service, and its last event, by the clock."""

@@ -97,7 +97,7 @@ class Relay:
                 raise tasks.failure
         finally:
             if (reading := self._attempts.reading) is not None:
-                call.usage, call.span = reading.usage, reading.span
+                call.usage, call.used, call.span = reading.usage, reading.used, reading.span
         call.outcome, call.failure = self.outcome, self.failure
 
     async def _watch(self) -> None:

@@ -193,6 +193,11 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         """Tokens of the answer, where it came to an end."""
         return None if self.end is None else self.end.usage
 
+    @property
+    def used(self) -> Usage | None:
+        """The same; of an answer that broke off, or whose client left, those so far."""
+        return self.answer.usage if self.answer is not None and self.begun else self.usage
+
     def open(self) -> Iterable[Event]:
         """The start of the message, before there is anything in it."""
         if self.answer is not None:

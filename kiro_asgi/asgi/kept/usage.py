@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 from attrs import define, field
 
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
+from kiro_asgi.quota.memory import MemoryLedger
 from kiro_asgi.quota.sqlite import SqliteLedger
 
 _FAILED: Final = frozenset({Outcome.CUT, Outcome.REFUSED})
@@ -105,16 +105,10 @@ def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
 
 
 def new_ledger(settings: Settings) -> Ledger:
-    """Make the ledger that lies where state is kept; nothing is opened yet.
-
-    Raises:
-        ConfigError: State is kept in memory, where no other process could read it.
-    """
+    """Make the ledger that lies where state is kept; nothing is opened yet.  One in memory is nobody else's."""
     state = settings.state
     if not state.is_shared:
-        raise ConfigError(
-            f"state.usage: needs state.engine sqlite or valkey; {state.engine} is in memory here", code="state.usage"
-        )
+        return MemoryLedger()
     if state.engine == "valkey":
         from kiro_asgi.quota.valkey import ValkeyLedger
         from kiro_asgi.state.valkey import ValkeyServer
@@ -124,7 +118,7 @@ def new_ledger(settings: Settings) -> Ledger:
 
 
 def usage_rows(settings: Settings, first: str, last: str) -> Iterable[UsageRow]:
-    """The ledger's rows of some days; blocks."""
+    """The rows of some days in a ledger that processes share; blocks."""
     ledger = new_ledger(settings)
     try:
         return ledger.rows(first, last)

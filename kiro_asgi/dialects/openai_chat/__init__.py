@@ -41,6 +41,8 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 OPENAI_CHAT: Final = DialectManifest(
     name="openai_chat",
     title="OpenAI Chat Completions",
+    base="/v1",
+    example={"messages": [{"role": "user", "content": "What is ASGI?"}]},
     endpoints=(Endpoint("POST", "/v1/chat/completions"),),
     make=_make,
     retry_count_headers=(b"x-stainless-retry-count",),

@@ -20,6 +20,7 @@ def _make(options: DialectOptions) -> Dialect:
 OPENAI_COMPLETIONS: Final = DialectManifest(
     name="openai_completions",
     title="OpenAI Completions",
+    base="/v1",
     endpoints=(Endpoint("POST", "/v1/completions"),),
     make=_make,
     retry_count_headers=(b"x-stainless-retry-count",),

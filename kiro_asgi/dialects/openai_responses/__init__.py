@@ -20,6 +20,7 @@ def _make(options: DialectOptions) -> Dialect:
 OPENAI_RESPONSES: Final = DialectManifest(
     name="openai_responses",
     title="OpenAI Responses",
+    base="/v1",
     endpoints=(
         Endpoint("POST", "/v1/responses"),
         Endpoint(WEBSOCKET, "/v1/responses", "converse"),

@@ -12,6 +12,7 @@ import { Usage } from "./usage.js";
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const light = /** @type {HTMLElement} */ (document.getElementById("live"));
 const leave = /** @type {HTMLElement} */ (document.getElementById("leave"));
+const workers = /** @type {HTMLElement} */ (document.getElementById("workers"));
 
 /** What of a call needs the whole width: there the list gives way. */
 const WIDE = new Set(["stream", "request", "compare"]);
@@ -47,6 +48,14 @@ async function enter() {
     if (error instanceof Refused && error.status === 401) askForSecret(error.message);
     else main.replaceChildren(h("p", { class: "note", role: "alert" }, /** @type {Error} */ (error).message));
   }
+}
+
+/** Which process this is, and where the others show their calls. @param {{worker: number, workers: string[]}} room */
+function showWorkers({ worker, workers: all }) {
+  if (!all.length || workers.childNodes.length) return;
+  const others = all.flatMap((url, at) => (at + 1 === worker ? [] : [" ", h("a", { href: url }, `worker ${at + 1}`)]));
+  workers.append(h("span", {}, `Worker ${worker} of ${all.length}.`), h("span", {}, " Calls of the others:"), ...others);
+  workers.hidden = false;
 }
 
 let begun = false;
@@ -89,6 +98,7 @@ function begin(byHost = false) {
   list.onfilter = (text) => history.replaceState(null, "", text ? `#calls?${new URLSearchParams({ q: text })}` : "#calls");
   live.addEventListener("change", () => {
     if (light.textContent !== WORDS[live.state]) light.textContent = WORDS[live.state];
+    showWorkers(live.room);
   });
   const keys = /** @type {Record<string, () => void>} */ ({
     j: () => go(list.move(1)),

@@ -10,7 +10,7 @@ export class Live extends EventTarget {
   /** @type {Map<number, any>} */
   calls = new Map();
   /** What the gateway says of its memory. */
-  room = { bytes: 0, most_bytes: 0, most_calls: 0, process: 0 };
+  room = { bytes: 0, most_bytes: 0, most_calls: 0, process: 0, worker: 1, workers: /** @type {string[]} */ ([]) };
   /** Which texts the gateway keeps: `none`, `masked` or `full`. */
   content = "none";
   glimpses = new Glimpses();

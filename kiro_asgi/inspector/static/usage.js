@@ -49,7 +49,7 @@ export class Usage {
       const told = await ask(`usage?${query}`);
       this.#csv.toggleAttribute("hidden", !told.kept);
       if (!told.kept) {
-        this.#found.replaceChildren(h("p", { class: "note" }, "This gateway keeps no usage. Set state.usage = true, where state.engine is sqlite or valkey, or with kiro-asgi serve."));
+        this.#found.replaceChildren(h("p", { class: "note" }, "This gateway keeps no usage. Set state.usage = true to see what was used by day, client and model."));
         return;
       }
       this.#first.value ||= told.first;

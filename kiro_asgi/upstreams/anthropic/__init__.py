@@ -16,5 +16,10 @@ def _make(configured: Configured[AnthropicSettings]) -> Setup:
 
 
 ANTHROPIC: Final = Manifest(
-    name="anthropic", title="Anthropic", settings=AnthropicSettings, make=_make, probes=("claude-haiku-4-5",)
+    name="anthropic",
+    title="Anthropic",
+    settings=AnthropicSettings,
+    make=_make,
+    probes=("claude-haiku-4-5",),
+    key_variables=("ANTHROPIC_API_KEY",),
 )

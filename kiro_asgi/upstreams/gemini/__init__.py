@@ -21,4 +21,5 @@ GEMINI: Final = Manifest(
     settings=GeminiSettings,
     make=_make,
     probes=("gemini-2.5-flash-lite", "gemini-2.5-flash"),
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 )

@@ -21,4 +21,5 @@ OPENAI: Final = Manifest(
     settings=OpenAISettings,
     make=_make,
     probes=("gpt-4o-mini",),
+    key_variables=("OPENAI_API_KEY",),
 )

@@ -223,8 +223,8 @@ def bench(loop: str, folder: Path) -> Iterator[Bench]:
     with undisturbed(), simulator.running() as service, connected() as clients, ExitStack() as servers:
         settings = _settings(service.url)
         running = {
-            "": servers.enter_context(serving(*serve, cwd=folder, lines=4, **settings)),
-            "converse": servers.enter_context(serving(*serve, cwd=folder, lines=4, **_signing(settings))),
+            "": servers.enter_context(serving(*serve, cwd=folder, **settings)),
+            "converse": servers.enter_context(serving(*serve, cwd=folder, **_signing(settings))),
         }
         official = {
             (name, gateway): api.make(clients, Gateway(server.base, service))
