@@ -27,6 +27,7 @@ from kiro_asgi.asgi.door.parts import Additions, Internals, usual_internals
 from kiro_asgi.asgi.door.readiness import ReadinessCheck, problems_with
 from kiro_asgi.asgi.door.situation import Situation
 from kiro_asgi.asgi.exchange.admission import (
+    Admission,
     CredentialLimits,
     LimitedCredentials,
     Reservations,
@@ -37,12 +38,14 @@ from kiro_asgi.asgi.exchange.admission import (
     new_reservations,
 )
 from kiro_asgi.asgi.exchange.call import Bodies, CallsUnderWay
+from kiro_asgi.asgi.exchange.embeddings import EmbeddingFactory
 from kiro_asgi.asgi.exchange.factory import ConversationIds, ExchangeFactory
 from kiro_asgi.asgi.exchange.model_routes import Models, Provider
 from kiro_asgi.asgi.exchange.observation import Observers
 from kiro_asgi.asgi.exchange.providers import in_effect, new_providers, new_registry, new_store
 from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.asgi.exchange.relay import Replies
+from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
@@ -215,7 +218,7 @@ class _Parts:
 
     @cached_property
     def _handlers(self) -> Mapping[Endpoint, Handler]:
-        own = GatewayOperations(self._exchanges.models, self._auth, self._situation)
+        own = GatewayOperations(self._models, self._auth, self._situation)
         handlers: dict[Endpoint, Handler] = {endpoint: getattr(own, endpoint.operation) for endpoint in GATEWAY}
         for api, dialect in self._dialects.items():
             handlers |= handlers_of(api, dialect, self._gateway)
@@ -232,7 +235,8 @@ class _Parts:
             transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
             token=self._token,
             wall=self._dates,
-            reply=self._replies.reply,
+            reply=self._replies(self._exchanges).reply,
+            embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
             background=self._background,
             permit=self._auth.permit,
@@ -242,12 +246,14 @@ class _Parts:
     def _background(self) -> Background:
         return Background(self._settings.responses.background, self._calls.interrupt, self._close_connections)
 
-    @cached_property
-    def _replies(self) -> Replies:
-        wall = self._internals.clocks.wall
-        admission = new_admission(self._settings, self._reservations, self._quota_headers, wall)
+    def _replies(self, exchanges: Settler[Any]) -> Replies:
         limits, renewal = self._credential_limits, self._reservations.renewal
-        return Replies(self._context, self._exchanges, admission, limits, renewal)
+        return Replies(self._context, exchanges, self._admission, limits, renewal)
+
+    @cached_property
+    def _admission(self) -> Admission:
+        wall = self._internals.clocks.wall
+        return new_admission(self._settings, self._reservations, self._quota_headers, wall)
 
     def _quota_headers(self, scope: Scope) -> QuotaHeaders:
         return self._routes.api(scope).quota_headers
@@ -269,7 +275,7 @@ class _Parts:
     def _exchanges(self) -> ExchangeFactory:
         settings = self._settings
         return ExchangeFactory(
-            models=Models(new_registry(settings, self._named_providers), self._named_providers),
+            models=self._models,
             policy=self._context.policy,
             offload=self._context.offload,
             conversations=ConversationIds.by(settings.conversation_salt),
@@ -280,6 +286,19 @@ class _Parts:
             calibration=self._calibration,
             stream=settings.stream,
         )
+
+    @cached_property
+    def _embeddings(self) -> EmbeddingFactory:
+        return EmbeddingFactory(
+            models=self._models,
+            policy=self._context.policy,
+            offload=self._internals.offload,
+            estimator=self._additions.estimator,
+        )
+
+    @cached_property
+    def _models(self) -> Models:
+        return Models(new_registry(self._settings, self._named_providers), self._named_providers)
 
     @cached_property
     def _files(self) -> AttachmentSource | None:

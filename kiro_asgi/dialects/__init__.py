@@ -6,9 +6,11 @@ from kiro_asgi.dialects.base import (
     CountingDialect,
     Dialect,
     DialectTraits,
+    EmbeddingDialect,
     Encoder,
     ErrorReply,
     ListingDialect,
+    ParsedEmbeddings,
     ParsedRequest,
     RequestHeaders,
     ResponseMeta,
@@ -17,6 +19,7 @@ from kiro_asgi.dialects.errors import error_headers, invalid, message_of, missin
 from kiro_asgi.dialects.manifest import (
     ANSWER,
     COUNT,
+    EMBED,
     MODEL,
     MODELS,
     DialectManifest,
@@ -25,12 +28,14 @@ from kiro_asgi.dialects.manifest import (
     Endpoint,
 )
 from kiro_asgi.dialects.model_list import Card, Listing
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 from kiro_asgi.wire.json import dumps, loads
 
 __all__ = [
     "ANSWER",
     "COUNT",
+    "EMBED",
     "MODEL",
     "MODELS",
     "Bounds",
@@ -42,11 +47,15 @@ __all__ = [
     "DialectOptions",
     "DialectSettings",
     "DialectTraits",
+    "EmbeddingDialect",
+    "EmbeddingPrompt",
+    "Embeddings",
     "Encoder",
     "Endpoint",
     "ErrorReply",
     "Listing",
     "ListingDialect",
+    "ParsedEmbeddings",
     "ParsedRequest",
     "RequestHeaders",
     "ResponseMeta",

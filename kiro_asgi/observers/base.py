@@ -100,6 +100,9 @@ class PlanFacts:
     credential: str
     """Name of the credential, never the credential: a setting, or a file's path."""
 
+    operation: str = "chat"
+    """What is asked for, as OpenTelemetry calls it: ``chat``, by whichever API, or ``embeddings``."""
+
     streamed: bool
     """Whether the client wants the answer as it comes."""
 

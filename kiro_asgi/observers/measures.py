@@ -37,9 +37,6 @@ RULE: Final = "kiro_asgi.rule"
 NOTICE: Final = "kiro_asgi.notice"
 LIMIT: Final = "kiro_asgi.limit"
 
-CHAT: Final = "chat"
-"""The one operation: an answer to a conversation, by whichever API."""
-
 OTHER: Final = "other"
 """Label for models and paths that are in no list."""
 
@@ -372,7 +369,7 @@ def model_label(plan: PlanFacts) -> str:
 
 
 def _asked(plan: PlanFacts) -> Labels:
-    return {OPERATION: CHAT, PROVIDER: plan.provider, MODEL: model_label(plan)}
+    return {OPERATION: plan.operation, PROVIDER: plan.provider, MODEL: model_label(plan)}
 
 
 def _error(name: str) -> Labels:

@@ -23,6 +23,7 @@ class Card:
     images: bool = True
     efforts: tuple[str, ...] = ()
     thinks: bool = False
+    embeds: bool | None = None
 
 
 CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh"), True))

@@ -131,6 +131,7 @@ class Observation:
             model=route.model.id,
             listed=route.provider.catalogue.knows(route.model.id),
             credential=exchange.credential.source,
+            operation=exchange.operation,
             streamed=exchange.streamed,
             rules=tuple(note.rule for note in exchange.notes),
             host=url.hostname or "",

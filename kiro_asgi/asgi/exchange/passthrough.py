@@ -281,6 +281,11 @@ class PassthroughExchange:
         return Estimate(self.estimator)
 
     @property
+    def operation(self) -> str:
+        """An answer to a conversation."""
+        return "chat"
+
+    @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
         return self.source.peek.stream

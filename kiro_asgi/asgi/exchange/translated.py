@@ -70,6 +70,11 @@ class TranslatedExchange:
     """Called with a whole answer before its end is sent: the client's next request may follow at once."""
 
     @property
+    def operation(self) -> str:
+        """An answer to a conversation."""
+        return "chat"
+
+    @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
         return self.parsed.stream
