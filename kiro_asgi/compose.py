@@ -48,6 +48,7 @@ from kiro_asgi.asgi.exchange.relay import Replies
 from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
+from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
 from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
 from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
@@ -59,13 +60,14 @@ from kiro_asgi.config.validation import require
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint, QuotaHeaders
 from kiro_asgi.loops import PerLoop
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.quota.base import UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
-from kiro_asgi.quota.settings import Allowance
+from kiro_asgi.quota.settings import Allowance, standing_of
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store
 
@@ -208,6 +210,9 @@ class _Parts:
     def _auth(self) -> Authenticator:
         routes, settings = self._routes, self._settings
         headers, parameters, wall = routes.key_headers, routes.key_parameters, self._internals.clocks.wall
+        for name, key in settings.keys.items():
+            if (standing := standing_of(key, wall())) not in ("active", "disabled"):
+                _log.warning("the key %s %s; kiro-asgi keys rotate %s makes another one", name, standing, name)
         return Authenticator(settings.client, self._cross_origin, headers, parameters, settings.keys, wall)
 
     @cached_property
@@ -253,7 +258,11 @@ class _Parts:
     @cached_property
     def _admission(self) -> Admission:
         wall = self._internals.clocks.wall
-        return new_admission(self._settings, self._reservations, self._quota_headers, wall)
+        return new_admission(self._settings, self._reservations, self._quota_headers, wall, self._prices)
+
+    @cached_property
+    def _prices(self) -> Prices:
+        return new_prices(self._settings.prices)
 
     def _quota_headers(self, scope: Scope) -> QuotaHeaders:
         return self._routes.api(scope).quota_headers
@@ -268,6 +277,7 @@ class _Parts:
             offload=self._internals.offload,
             pace=PerLoop(partial(Pace, self._clocks.steady)),
             retry_count_headers=self._routes.retry_count_headers,
+            prices=self._prices,
             pipeline=self._internals.pipeline,
         )
 
@@ -351,7 +361,7 @@ class _Parts:
         limited = self._limited_credentials
         if not limited:
             return UnlimitedCredentials()
-        return LimitedCredentials(limited, self._reservations, self._clocks.steady)
+        return LimitedCredentials(limited, self._reservations, self._clocks.steady, self._prices)
 
     @cached_property
     def _limited_credentials(self) -> Mapping[str, Allowance]:
@@ -361,7 +371,8 @@ class _Parts:
     @cached_property
     def _reservations(self) -> Reservations:
         settings = self._settings
-        allowances = (settings.quotas, *allowances_in(settings).values(), *self._limited_credentials.values())
+        clients = (settings.quotas, *allowances_in(settings).values(), *settings.groups.values())
+        allowances = (*clients, *self._limited_credentials.values())
         return new_reservations(settings, allowances, self._clocks)
 
     @cached_property
@@ -384,7 +395,8 @@ class _Parts:
         if self._taping is not None:
             observers.append(self._taping.recorder)
         if self._ledger is not None:
-            observers.append(UsageObserver(self._ledger, ZoneInfo(self._settings.quotas.timezone)))
+            zone = ZoneInfo(self._settings.quotas.timezone)
+            observers.append(UsageObserver(self._ledger, zone, self._prices))
         if self._pages is not None:
             observers.append(self._pages.calls)
         return Observers(tuple(observers), AccessLog(self._situation.resting), self._routes, self._clocks)

@@ -234,6 +234,12 @@ them are not kept, and the log says so."""
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
 
+PRICE_FILE_BYTES: Final = 16 * 1024 * 1024
+"""The file of ``prices.file``, ten times LiteLLM's own; a larger one is refused at the start."""
+
+PRICE_FILE_VALUES: Final = 1_000_000
+"""Values in it; with more it is refused."""
+
 # Tapes.
 
 TAPES_PENDING_BYTES: Final = 64 * 1024 * 1024

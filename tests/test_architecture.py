@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
     "asgi": (f"{FACTS} loops dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} setting redaction model state stages quota upstreams observers tapes config net",
+        f"{FACTS} setting redaction model wire state stages quota upstreams observers tapes config net",
         ANYIO,
     ),
     "asgi.exchange": (
@@ -73,7 +73,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{ANYIO} asgiref",
     ),
     "apis": (f"{PURE} named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),
-    "compose": (f"{SERVED} loops state stages quota dialects observers apis", ANYIO),
+    "compose": (f"{SERVED} loops model state stages quota dialects observers apis", ANYIO),
     "replay": (
         f"{PURE} upstreams.base upstreams.manifest simulator tapes {SERVED} compose",
         ANYIO,

@@ -21,6 +21,7 @@ from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import ServerResult, Usage
+from kiro_asgi.model.prices import Money
 
 
 class Outcome(Enum):
@@ -188,6 +189,9 @@ class EndFacts:
 
     usage: Usage | None
     """Tokens of the answer, where they are known: of the last attempt, since others had no answer."""
+
+    cost: Money | None = None
+    """What they cost by the operator's prices; ``None`` where that is not known."""
 
     finish: str
     """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""

@@ -204,6 +204,13 @@ CREDITS: Final = Measure(
     labels=(UPSTREAM, MODEL),
     what="Price of the answers, in the service's own unit.",
 )
+COST: Final = Measure(
+    name="kiro_asgi.cost",
+    kind=Kind.COUNT,
+    unit="{currency}",
+    labels=(UPSTREAM, MODEL, SOURCE),
+    what="Cost of the answers by the operator's prices, of what the service has counted and of what was estimated.",
+)
 RULES: Final = Measure(
     name="kiro_asgi.rules.applied",
     kind=Kind.COUNT,
@@ -241,6 +248,7 @@ MEASURES: Final = (
     ATTEMPTS,
     TOKENS,
     CREDITS,
+    COST,
     RULES,
     NOTICES,
     LIMIT_REFUSALS,
@@ -348,13 +356,19 @@ class Measuring(ByteObserver):
             self.add(RULES, 1, {**of, RULE: rule})
         for code, times in end.notices.items():
             self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
-        usage = end.usage
-        if usage is None:
-            return
+        if end.usage is not None:
+            self._used(plan, end, end.usage)
+
+    def _used(self, plan: PlanFacts, end: EndFacts, usage: Usage) -> None:
+        asked, of = _asked(plan), {UPSTREAM: plan.upstream}
         for kind, count, source in _tokens(usage):
             self.add(TOKENS, count, {**of, MODEL: model_label(plan), TOKEN_TYPE: kind, SOURCE: source})
         if usage.metering is not None:
             self.add(CREDITS, usage.metering.amount, {**of, MODEL: model_label(plan)})
+        if end.cost is not None:
+            for source, cost in (("service", end.cost.counted), ("estimate", end.cost.estimated)):
+                if cost:
+                    self.add(COST, cost, {**of, MODEL: model_label(plan), SOURCE: source})
         if usage.input_source is UsageSource.UPSTREAM:
             self.add(TOKEN_USAGE, usage.prompt_tokens, {**asked, TOKEN_TYPE: "input"})
         if usage.output_source is UsageSource.UPSTREAM:

@@ -121,6 +121,9 @@ class OpenTelemetryObserver(Measuring):
         if end.preparation is not None:
             span.set_attribute(PREPARATION.name, end.preparation)
         span.set_attribute(OUTCOME, end.outcome.value)
+        if end.cost is not None:
+            span.set_attribute("kiro_asgi.cost", end.cost.counted)
+            span.set_attribute("kiro_asgi.estimated_cost", end.cost.estimated)
         span.set_attribute("kiro_asgi.attempts", end.attempts)
         if end.status:
             span.set_attribute("http.response.status_code", end.status)

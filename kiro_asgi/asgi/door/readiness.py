@@ -14,9 +14,10 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.door.auth import Authenticator
-from kiro_asgi.asgi.exchange.admission import credential_allowances
+from kiro_asgi.asgi.exchange.admission import credential_allowances, groups_in
 from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
+from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
@@ -72,8 +73,10 @@ def problems_with(settings: Settings, faulty: Collection[str] = ()) -> tuple[str
 def _parts(settings: Settings) -> Iterator[Part]:
     found = set_up(settings, ThisMachine())
     tables = tuple(each.path for each in found)
-    named = (f"keys.{name}" for name in settings.keys)
+    named = tuple(f"keys.{name}" for name in settings.keys)
     yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
+    yield (*named, *(f"groups.{name}" for name in settings.groups)), partial(groups_in, settings)
+    yield ("prices",), partial(new_prices, settings.prices)
     yield ("state",), partial(new_store, settings, Clocks())
     for each in found:
         path = each.path

@@ -153,6 +153,7 @@ class Attempts:
         async with self._credential_limits.reserved(call, exchange, reading):
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
+            call.price = context.prices.of(exchange.upstream.name, exchange.route.model.id)
             call.end = lambda: reading.end
             fetch = provider.transport.fetch
             if call.observation is not None:

@@ -111,9 +111,9 @@ class EmbeddingExchange:
         return first_event_timeout(self.route.provider.setup.answer_options, self.estimate.input_tokens, thinks=False)
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens of the inputs, by an estimate."""
-        return self.estimate.input_tokens
+        return Usage(self.estimate.input_tokens)
 
     @property
     def known_answer(self) -> Message | None:

@@ -19,6 +19,7 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.passthrough import RequestPeek, TransparentDialect
+from kiro_asgi.model.events import Usage
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
@@ -229,7 +230,7 @@ class Exchange(Protocol):
         ...
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens that prompt and answer are expected to have."""
         ...
 

@@ -190,6 +190,7 @@ class Observation:
             upstream=call.upstream,
             plan=self._plan,
             usage=call.usage,
+            cost=call.cost,
             finish="" if end is None else end.stop_reason.value,
             notices={} if end is None else notices_in(end),
             preparation=None if self._prepared is None else self._prepared - self._started,

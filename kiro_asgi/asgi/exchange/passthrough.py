@@ -303,9 +303,9 @@ class PassthroughExchange:
         return first_event_timeout(self.route.provider.setup.answer_options, self._prompt_tokens, thinks=thinks)
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return self._prompt_tokens + expected_answer(self.source.peek.max_tokens)
+        return Usage(self._prompt_tokens, expected_answer(self.source.peek.max_tokens))
 
     @property
     def _prompt_tokens(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kiro_asgi.simulator.embeddings import tokens_of, vector
@@ -36,7 +36,7 @@ def embed(request: RecordedRequest, document: Mapping[str, Any]) -> Script:
     if (broken := _broken(document, model, length, inputs)) or inputs is None:
         return refusal(400, INVALID, None, broken)
     dimensions = document.get("dimensions", length)
-    write = _in_base64 if document.get("encoding_format") == "base64" else list
+    write: Callable[[list[float]], Any] = _in_base64 if document.get("encoding_format") == "base64" else list
     data = [
         {"object": "embedding", "index": index, "embedding": write(vector(given, dimensions))}
         for index, given in enumerate(inputs)

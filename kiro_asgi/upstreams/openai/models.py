@@ -67,7 +67,7 @@ _DEFAULTS: Final = ModelCard("")
 
 
 def _card(name: str, title: str, window: int, output: int) -> ModelCard:
-    return ModelCard(name, title, window, output, efforts=efforts_of(name) or ())
+    return ModelCard(name, title, window, output, efforts=efforts_of(name) or (), embeds=False)
 
 
 BUILTIN: Final[tuple[ModelCard, ...]] = (
@@ -181,7 +181,7 @@ def _read(entry: Any) -> ModelCard | None:
         _images(entry, known.images),
         tuple(level for level in LEVELS if level in efforts) if type(efforts) is list else known.efforts,
         thinking=_thinking(entry),
-        embeds=_KINDS.get(str(_at(entry, ("type",)))),
+        embeds=_KINDS.get(str(_at(entry, ("type",))), known.embeds),
     )
 
 
