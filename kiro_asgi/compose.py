@@ -28,6 +28,7 @@ from kiro_asgi.asgi.door.parts import Additions, Internals, usual_internals
 from kiro_asgi.asgi.door.readiness import ReadinessCheck, problems_with
 from kiro_asgi.asgi.door.situation import Situation
 from kiro_asgi.asgi.exchange.admission import (
+    Admission,
     CredentialLimits,
     LimitedCredentials,
     Reservations,
@@ -38,15 +39,18 @@ from kiro_asgi.asgi.exchange.admission import (
     new_reservations,
 )
 from kiro_asgi.asgi.exchange.call import Bodies, CallsUnderWay
+from kiro_asgi.asgi.exchange.embeddings import EmbeddingFactory
 from kiro_asgi.asgi.exchange.factory import ConversationIds, ExchangeFactory
 from kiro_asgi.asgi.exchange.model_routes import Models, Provider
 from kiro_asgi.asgi.exchange.observation import Observers
 from kiro_asgi.asgi.exchange.providers import in_effect, new_providers, new_registry, new_store
 from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.asgi.exchange.relay import Replies
+from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
+from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
 from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
 from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
@@ -58,13 +62,14 @@ from kiro_asgi.config.validation import require
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint, QuotaHeaders
 from kiro_asgi.loops import PerLoop
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.quota.base import Ledger, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
-from kiro_asgi.quota.settings import Allowance
+from kiro_asgi.quota.settings import Allowance, standing_of
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
@@ -223,6 +228,9 @@ class _Parts:
     def _auth(self) -> Authenticator:
         routes, settings = self._routes, self._settings
         headers, parameters, wall = routes.key_headers, routes.key_parameters, self._internals.clocks.wall
+        for name, key in settings.keys.items():
+            if (standing := standing_of(key, wall())) not in ("active", "disabled"):
+                _log.warning("the key %s %s; kiro-asgi keys rotate %s makes another one", name, standing, name)
         return Authenticator(settings.client, self._cross_origin, headers, parameters, settings.keys, wall)
 
     @cached_property
@@ -233,7 +241,7 @@ class _Parts:
 
     @cached_property
     def _handlers(self) -> Mapping[Endpoint, Handler]:
-        own = GatewayOperations(self._exchanges.models, self._auth, self._situation)
+        own = GatewayOperations(self._models, self._auth, self._situation)
         handlers: dict[Endpoint, Handler] = {endpoint: getattr(own, endpoint.operation) for endpoint in GATEWAY}
         for api, dialect in self._dialects.items():
             handlers |= handlers_of(api, dialect, self._gateway)
@@ -251,7 +259,8 @@ class _Parts:
             transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
             token=self._token,
             wall=self._dates,
-            reply=self._replies.reply,
+            reply=self._replies(self._exchanges).reply,
+            embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
             background=self._background,
             permit=self._auth.permit,
@@ -266,12 +275,18 @@ class _Parts:
     def _background(self) -> Background:
         return Background(self._settings.responses.background, self._calls.interrupt, self._close_connections)
 
-    @cached_property
-    def _replies(self) -> Replies:
-        wall = self._internals.clocks.wall
-        admission = new_admission(self._settings, self._reservations, self._quota_headers, wall)
+    def _replies(self, exchanges: Settler[Any]) -> Replies:
         limits, renewal = self._credential_limits, self._reservations.renewal
-        return Replies(self._context, self._exchanges, admission, limits, renewal)
+        return Replies(self._context, exchanges, self._admission, limits, renewal)
+
+    @cached_property
+    def _admission(self) -> Admission:
+        wall = self._internals.clocks.wall
+        return new_admission(self._settings, self._reservations, self._quota_headers, wall, self._prices)
+
+    @cached_property
+    def _prices(self) -> Prices:
+        return new_prices(self._settings.prices)
 
     def _quota_headers(self, scope: Scope) -> QuotaHeaders:
         return self._routes.api(scope).quota_headers
@@ -286,6 +301,7 @@ class _Parts:
             offload=self._internals.offload,
             pace=PerLoop(partial(Pace, self._clocks.steady)),
             retry_count_headers=self._routes.retry_count_headers,
+            prices=self._prices,
             pipeline=self._internals.pipeline,
         )
 
@@ -293,7 +309,7 @@ class _Parts:
     def _exchanges(self) -> ExchangeFactory:
         settings = self._settings
         return ExchangeFactory(
-            models=Models(new_registry(settings, self._named_providers), self._named_providers),
+            models=self._models,
             policy=self._context.policy,
             offload=self._context.offload,
             conversations=ConversationIds.by(settings.conversation_salt),
@@ -304,6 +320,19 @@ class _Parts:
             calibration=self._calibration,
             stream=settings.stream,
         )
+
+    @cached_property
+    def _embeddings(self) -> EmbeddingFactory:
+        return EmbeddingFactory(
+            models=self._models,
+            policy=self._context.policy,
+            offload=self._internals.offload,
+            estimator=self._additions.estimator,
+        )
+
+    @cached_property
+    def _models(self) -> Models:
+        return Models(new_registry(self._settings, self._named_providers), self._named_providers)
 
     @cached_property
     def _files(self) -> AttachmentSource | None:
@@ -356,7 +385,7 @@ class _Parts:
         limited = self._limited_credentials
         if not limited:
             return UnlimitedCredentials()
-        return LimitedCredentials(limited, self._reservations, self._clocks.steady)
+        return LimitedCredentials(limited, self._reservations, self._clocks.steady, self._prices)
 
     @cached_property
     def _limited_credentials(self) -> Mapping[str, Allowance]:
@@ -366,7 +395,8 @@ class _Parts:
     @cached_property
     def _reservations(self) -> Reservations:
         settings = self._settings
-        allowances = (settings.quotas, *allowances_in(settings).values(), *self._limited_credentials.values())
+        clients = (settings.quotas, *allowances_in(settings).values(), *settings.groups.values())
+        allowances = (*clients, *self._limited_credentials.values())
         return new_reservations(settings, allowances, self._clocks)
 
     @cached_property
@@ -400,7 +430,8 @@ class _Parts:
         if self._taping is not None:
             observers.append(self._taping.recorder)
         if self._ledger is not None:
-            observers.append(UsageObserver(self._ledger, ZoneInfo(self._settings.quotas.timezone)))
+            zone = ZoneInfo(self._settings.quotas.timezone)
+            observers.append(UsageObserver(self._ledger, zone, self._prices))
         if self._pages is not None:
             observers.append(self._pages.calls)
         return Observers(tuple(observers), AccessLog(self._situation.resting), self._routes, self._clocks)

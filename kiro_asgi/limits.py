@@ -80,6 +80,18 @@ SCHEMA_COPIES: Final = 4_000
 """Schemas that references put into those of one request, for a service that knows none, in addition to those that the
 client wrote down; one with long texts or values counts as several.  Further references are left out."""
 
+EMBEDDING_INPUTS: Final = 2_048
+"""Texts of one request for embeddings, as many as OpenAI takes; 400 beyond it.  A service that takes fewer at once is
+asked several times."""
+
+EMBEDDING_TOKENS: Final = 300_000
+"""Values in the body of a request for embeddings, which may hold tokens in the place of texts: as many tokens as OpenAI
+takes in one.  400 beyond it."""
+
+EMBEDDING_NUMBERS: Final = 1_000_000
+"""Numbers in one answer of a service that writes vectors as JSON; beyond it an upstream error.  Decoded they take 32
+bytes each; in base64 a vector counts as one value."""
+
 # Matching.
 
 STOP_CHARACTERS: Final = 8_192
@@ -239,6 +251,12 @@ them are not kept, and the log says so."""
 
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
+
+PRICE_FILE_BYTES: Final = 16 * 1024 * 1024
+"""The file of ``prices.file``, ten times LiteLLM's own; a larger one is refused at the start."""
+
+PRICE_FILE_VALUES: Final = 1_000_000
+"""Values in it; with more it is refused."""
 
 # Tapes.
 

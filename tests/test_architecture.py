@@ -62,7 +62,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
     "asgi": (f"{FACTS} loops interface dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} setting interface extension redaction model state stages quota upstreams observers tapes config net",
+        f"{FACTS} setting interface extension redaction model wire state stages quota upstreams observers tapes "
+        "config net",
         ANYIO,
     ),
     "asgi.exchange": (
@@ -75,7 +76,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{ANYIO} asgiref",
     ),
     "apis": (f"{PURE} named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),
-    "compose": (f"{SERVED} loops state stages quota dialects observers apis", ANYIO),
+    "compose": (f"{SERVED} loops model state stages quota dialects observers apis", ANYIO),
     "replay": (
         f"{PURE} upstreams.base upstreams.manifest simulator tapes {SERVED} compose",
         ANYIO,

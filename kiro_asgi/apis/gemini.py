@@ -13,11 +13,13 @@ from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStre
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
 from kiro_asgi.errors import RequestError, RouteNotFound
 
+_EMBEDDINGS: Final = "embeddings are served in OpenAI's form: POST /v1/embeddings"
+
 _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "embedContent": "embeddings are not served",
-        "batchEmbedContents": "embeddings are not served",
-        "asyncBatchEmbedContent": "embeddings are not served",
+        "embedContent": _EMBEDDINGS,
+        "batchEmbedContents": _EMBEDDINGS,
+        "asyncBatchEmbedContent": _EMBEDDINGS,
         "predict": "images and videos are not made here",
         "predictLongRunning": "images and videos are not made here",
         "batchGenerateContent": "batches are not served; send a request for each",

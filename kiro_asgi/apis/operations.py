@@ -11,6 +11,7 @@ from attrs import define, evolve, frozen
 
 from kiro_asgi.asgi.door.door import Handler
 from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.embeddings import EmbeddingRequest
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchange.model_routes import Permit
@@ -24,6 +25,7 @@ from kiro_asgi.dialects.base import (
     ApiRequest,
     CountingDialect,
     Dialect,
+    EmbeddingDialect,
     ListingDialect,
     OperatingDialect,
     ParsedRequest,
@@ -49,6 +51,9 @@ class Gateway:
     exchanges: ExchangeFactory
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
     """Ask an upstream, and send the answer by the last argument."""
+
+    embed: Callable[[Call, EmbeddingRequest, Send], Awaitable[None]]
+    """Ask an upstream for embeddings, and send them by the last argument."""
 
     answer_within: Callable[[Scope, Receive, Send, Handler], Awaitable[Call]]
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
@@ -134,6 +139,20 @@ class Operations:
         prompt = await gateway.offload.run(len(body), partial(dialect.parse_count, body))
         tokens = await gateway.exchanges.count(prompt, len(body), call.hold)
         await call.respond(200, dialect.render_count(tokens), [(b"content-type", dialect.traits.body_type)])
+
+    async def embed(self, call: Call, argument: str) -> None:
+        """Make embeddings of texts."""
+        dialect, gateway = cast(EmbeddingDialect, self._dialect), self._gateway
+        body = await call.body(gateway.settings.limits)
+        parsed = await gateway.offload.run(len(body), partial(dialect.parse_embeddings, body))
+        request = EmbeddingRequest(
+            request_id=call.request_id,
+            permit=gateway.permit(call.principal),
+            dialect=dialect,
+            size=len(body),
+            parsed=parsed,
+        )
+        await gateway.embed(call, request, call.send)
 
     async def models(self, call: Call, argument: str) -> None:
         """List the models that the client may ask for."""

@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "services": "Show the known services, and the settings that each of them stands for.",
         "login": "Sign in with a browser, and keep the token in a file that the gateway can use.",
         "doctor": "Check the whole chain from the settings to an answer, and show what to do about what is broken.",
-        "keys": "Make a key for a client, and the lines of settings by which the gateway knows it.",
+        "keys": "Make, list, switch off, renew or remove keys of clients.",
         "usage": "Show usage by day, client, upstream and model, from the ledger that gateways with state.usage keep.",
         "replay": "Replay the exchange on a tape, and report whether the client would be sent the same.",
         "docs": "Print a page of the reference, made from the gateway's own tables: markers, settings, errors.",

@@ -637,7 +637,7 @@ class Questions:
 
     def _cheapest(self) -> ModelCard | None:
         """A model for a small question: one that is known to be cheap, else the first; ``None`` where none is known."""
-        cards = self._cards or self.upstream.builtin
+        cards = [card for card in self._cards or self.upstream.builtin if not card.embeds]
         by_name = {self.upstream.normalise(card.id): card for card in reversed(cards)}
         return next((by_name[name] for name in self.probes if name in by_name), next(iter(cards), None))
 

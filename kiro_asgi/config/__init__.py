@@ -14,6 +14,7 @@ from kiro_asgi.config.gateway import (
     FetchSettings,
     InspectorSettings,
     LimitSettings,
+    PriceSettings,
     RecoverySettings,
     ResponsesSettings,
     RetrySettings,
@@ -25,7 +26,7 @@ from kiro_asgi.config.gateway import (
 )
 from kiro_asgi.config.reading import SettingsReading, read_environment
 from kiro_asgi.config.tree import SettingRow, Settings, describe
-from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
+from kiro_asgi.quota.settings import CredentialSettings, GroupSettings, KeySettings, QuotaSettings
 from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import AnthropicSettings, BedrockSettings, GeminiSettings, KiroSettings, OpenAISettings
 from kiro_asgi.upstreams.settings import DirectSettings
@@ -39,11 +40,13 @@ __all__ = [
     "DirectSettings",
     "FetchSettings",
     "GeminiSettings",
+    "GroupSettings",
     "InspectorSettings",
     "KeySettings",
     "KiroSettings",
     "LimitSettings",
     "OpenAISettings",
+    "PriceSettings",
     "QuotaSettings",
     "RecoverySettings",
     "ResponsesSettings",

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
-from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, Bounds, Choices, Shape, setting
+from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, WORD, Bounds, Choices, Shape, setting
 
 
 def _is_host(text: str) -> bool:
@@ -51,6 +51,7 @@ PRICE: Final = Shape(
     re.compile(r".+=[0-9]{1,9}(\.[0-9]{1,9})?(/[0-9]{1,9}(\.[0-9]{1,9})?){1,3}").fullmatch,
     "written as model=input/output, or model=input/output/cache read/cache write",
 )
+ONE_PRICE: Final = Shape(re.compile(r".+=[0-9]{1,9}(\.[0-9]{1,9})?").fullmatch, "written as model=price")
 
 
 @frozen(kw_only=True)
@@ -118,6 +119,35 @@ class InspectorSettings:
         """Name and complaint for values that do not go together."""
         if values.get("enabled") and not (values.get("secret") or values.get("trust_host")):
             yield "secret", "must be set where inspector.enabled is, unless inspector.trust_host says who may look"
+
+
+@frozen(kw_only=True)
+class PriceSettings:
+    """Prices of models, in any currency: for the cost of what was used, and for limits in money.
+
+    In a row, ``*`` in the name of a model, or of ``upstream/model``, stands for any text, and the first row that fits
+    counts.
+    """
+
+    models: tuple[str, ...] = setting((), PRICE)
+    """Prices of a million tokens, each as ``model=input/output``; ``/`` and the price of reading from a cache and of
+    writing to it may follow, which else cost what the input does."""
+
+    thinking: tuple[str, ...] = setting((), ONE_PRICE)
+    """The same for thinking, each as ``model=price``, where it has another price than the rest of an answer."""
+
+    requests: tuple[str, ...] = setting((), ONE_PRICE)
+    """Prices of one request, each as ``model=price``."""
+
+    credits: tuple[str, ...] = setting((), ONE_PRICE)
+    """Prices of one credit, as the service meters them, each as ``model=price``, e.g. ``kiro/*=0.04``."""
+
+    file: str = ""
+    """A file with prices in the form of LiteLLM's ``model_prices_and_context_window.json``, for models that no row of
+    *models* fits.  It is read at the start, and never fetched."""
+
+    currency: str = setting("USD", WORD)
+    """The currency of all of them, for messages."""
 
 
 @frozen(kw_only=True)

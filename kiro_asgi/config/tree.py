@@ -19,6 +19,7 @@ from kiro_asgi.config.gateway import (
     FetchSettings,
     InspectorSettings,
     LimitSettings,
+    PriceSettings,
     RecoverySettings,
     ResponsesSettings,
     RetrySettings,
@@ -32,7 +33,7 @@ from kiro_asgi.config.installed import Party, including
 from kiro_asgi.config.leaves import Leaf, assemble, leaves, mappings_in, members_of, values_of
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.validation import no_tables, require, unnameable, violations
-from kiro_asgi.quota.settings import CredentialSettings, KeySettings, QuotaSettings
+from kiro_asgi.quota.settings import CredentialSettings, GroupSettings, KeySettings, QuotaSettings
 from kiro_asgi.setting import Choices, setting
 from kiro_asgi.tapes.settings import TapeSettings
 from kiro_asgi.upstreams.builtin import BuiltinSettings
@@ -69,9 +70,13 @@ class Settings(BuiltinSettings):
     recovery: RecoverySettings = field(factory=RecoverySettings)
     state: StateSettings = field(factory=StateSettings)
     tapes: TapeSettings = field(factory=TapeSettings)
+    prices: PriceSettings = field(factory=PriceSettings)
     quotas: QuotaSettings = field(factory=QuotaSettings)
     keys: Mapping[str, KeySettings] = field(factory=dict, converter=_read_only, hash=False)
     """Clients' keys, by names of your own."""
+
+    groups: Mapping[str, GroupSettings] = field(factory=dict, converter=_read_only, hash=False)
+    """Limits that several keys share, by names of your own."""
 
     credentials: Mapping[str, CredentialSettings] = field(factory=dict, converter=_read_only, hash=False)
     """Limits of the gateway's own credentials, by names of your own."""

@@ -9,10 +9,12 @@ from kiro_asgi.dialects.base import (
     CountingDialect,
     Dialect,
     DialectTraits,
+    EmbeddingDialect,
     Encoder,
     ErrorReply,
     ListingDialect,
     OperatingDialect,
+    ParsedEmbeddings,
     ParsedRequest,
     RequestHeaders,
     ResponseMeta,
@@ -32,6 +34,7 @@ from kiro_asgi.dialects.manifest import (
     ANSWER,
     CONSTANT,
     COUNT,
+    EMBED,
     MODEL,
     MODELS,
     DialectManifest,
@@ -43,6 +46,7 @@ from kiro_asgi.dialects.manifest import (
 )
 from kiro_asgi.dialects.model_list import Card, Listing
 from kiro_asgi.dialects.structure import Raw, Tagged
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
@@ -52,6 +56,7 @@ __all__ = [
     "ANSWER",
     "CONSTANT",
     "COUNT",
+    "EMBED",
     "JSON_LINES",
     "MODEL",
     "MODELS",
@@ -69,6 +74,9 @@ __all__ = [
     "DialectOptions",
     "DialectSettings",
     "DialectTraits",
+    "EmbeddingDialect",
+    "EmbeddingPrompt",
+    "Embeddings",
     "Encoder",
     "Endpoint",
     "ErrorReply",
@@ -80,6 +88,7 @@ __all__ = [
     "Note",
     "Notes",
     "OperatingDialect",
+    "ParsedEmbeddings",
     "ParsedRequest",
     "Raw",
     "RequestHeaders",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkab
 from attrs import frozen
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -40,6 +41,15 @@ class ParsedRequest:
 
     notes: tuple[Note, ...] = ()
     """Parts of it that no service receives; collected where notes are wanted."""
+
+
+@frozen
+class ParsedEmbeddings:
+    """A parsed request for embeddings."""
+
+    prompt: EmbeddingPrompt
+    options: Any = None
+    """What only the dialect understands; handed back to it with the vectors."""
 
 
 @frozen
@@ -180,6 +190,23 @@ class CountingDialect(Dialect, Protocol):
 
     def render_count(self, tokens: int, /) -> bytes:
         """The body of the answer."""
+        ...
+
+
+class EmbeddingDialect(Dialect, Protocol):
+    """A client API that asks for embeddings of texts, too."""
+
+    def parse_embeddings(self, body: bytes, /) -> ParsedEmbeddings:
+        """Read a request for embeddings.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        ...
+
+    def render_embeddings(self, embeddings: Embeddings, asked: ParsedEmbeddings, /) -> Iterator[bytes]:
+        """The body of the answer to *asked*, in pieces none of which takes long; *embeddings* has one vector for each
+        input, and a count of tokens."""
         ...
 
 

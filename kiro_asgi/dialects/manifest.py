@@ -81,6 +81,10 @@ ANSWER: Final = "answer"
 COUNT: Final = "count"
 """Operation: read a request, count the tokens of its prompt; for a `kiro_asgi.dialects.base.CountingDialect`."""
 
+EMBED: Final = "embed"
+"""Operation: read a request for embeddings, ask an upstream, answer; for a
+`kiro_asgi.dialects.base.EmbeddingDialect`."""
+
 MODELS: Final = "models"
 """Operation: list the models of all upstreams; for a `kiro_asgi.dialects.base.ListingDialect`."""
 

@@ -66,6 +66,11 @@ class Card(Protocol):
         """Whether it is known to think when it is asked to."""
         ...
 
+    @property
+    def embeds(self) -> bool | None:
+        """Whether it makes embeddings, and no answers; ``None`` where that is not known."""
+        ...
+
 
 @frozen
 class Listing:
@@ -108,6 +113,7 @@ def _object(listing: Listing) -> dict[str, Any]:
         "context_window": card.context_window,
         "max_output_tokens": card.max_output_tokens,
         "input_modalities": ["text", "image"] if card.images else ["text"],
+        "output_modalities": ["embeddings"] if card.embeds else ["text"],
         "reasoning_efforts": list(card.efforts),
     }
 

@@ -22,6 +22,7 @@ from attrs import field, frozen
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.extension import ExtensionManifest
 from kiro_asgi.model.events import ServerResult, Usage
+from kiro_asgi.model.prices import Money
 
 
 class Outcome(Enum):
@@ -100,6 +101,9 @@ class PlanFacts:
 
     credential: str
     """Name of the credential, never the credential: a setting, or a file's path."""
+
+    operation: str = "chat"
+    """What is asked for, as OpenTelemetry calls it: ``chat``, by whichever API, or ``embeddings``."""
 
     streamed: bool
     """Whether the client wants the answer as it comes."""
@@ -186,6 +190,9 @@ class EndFacts:
 
     usage: Usage | None
     """Tokens of the answer, where they are known: of the last attempt, since others had no answer."""
+
+    cost: Money | None = None
+    """What they cost by the operator's prices; ``None`` where that is not known."""
 
     finish: str
     """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""

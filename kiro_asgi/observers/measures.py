@@ -37,9 +37,6 @@ RULE: Final = "kiro_asgi.rule"
 NOTICE: Final = "kiro_asgi.notice"
 LIMIT: Final = "kiro_asgi.limit"
 
-CHAT: Final = "chat"
-"""The one operation: an answer to a conversation, by whichever API."""
-
 OTHER: Final = "other"
 """Label for models and paths that are in no list."""
 
@@ -207,6 +204,13 @@ CREDITS: Final = Measure(
     labels=(UPSTREAM, MODEL),
     what="Price of the answers, in the service's own unit.",
 )
+COST: Final = Measure(
+    name="kiro_asgi.cost",
+    kind=Kind.COUNT,
+    unit="{currency}",
+    labels=(UPSTREAM, MODEL, SOURCE),
+    what="Cost of the answers by the operator's prices, of what the service has counted and of what was estimated.",
+)
 RULES: Final = Measure(
     name="kiro_asgi.rules.applied",
     kind=Kind.COUNT,
@@ -244,6 +248,7 @@ MEASURES: Final = (
     ATTEMPTS,
     TOKENS,
     CREDITS,
+    COST,
     RULES,
     NOTICES,
     LIMIT_REFUSALS,
@@ -351,13 +356,19 @@ class Measuring(ByteObserver):
             self.add(RULES, 1, {**of, RULE: rule})
         for code, times in end.notices.items():
             self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
-        usage = end.usage
-        if usage is None:
-            return
+        if end.usage is not None:
+            self._used(plan, end, end.usage)
+
+    def _used(self, plan: PlanFacts, end: EndFacts, usage: Usage) -> None:
+        asked, of = _asked(plan), {UPSTREAM: plan.upstream}
         for kind, count, source in _tokens(usage):
             self.add(TOKENS, count, {**of, MODEL: model_label(plan), TOKEN_TYPE: kind, SOURCE: source})
         if usage.metering is not None:
             self.add(CREDITS, usage.metering.amount, {**of, MODEL: model_label(plan)})
+        if end.cost is not None:
+            for source, cost in (("service", end.cost.counted), ("estimate", end.cost.estimated)):
+                if cost:
+                    self.add(COST, cost, {**of, MODEL: model_label(plan), SOURCE: source})
         if usage.input_source is UsageSource.UPSTREAM:
             self.add(TOKEN_USAGE, usage.prompt_tokens, {**asked, TOKEN_TYPE: "input"})
         if usage.output_source is UsageSource.UPSTREAM:
@@ -372,7 +383,7 @@ def model_label(plan: PlanFacts) -> str:
 
 
 def _asked(plan: PlanFacts) -> Labels:
-    return {OPERATION: CHAT, PROVIDER: plan.provider, MODEL: model_label(plan)}
+    return {OPERATION: plan.operation, PROVIDER: plan.provider, MODEL: model_label(plan)}
 
 
 def _error(name: str) -> Labels:

@@ -23,7 +23,6 @@ from kiro_asgi.observers.base import AttemptFacts, CallFacts, EndFacts, Outcome,
 from kiro_asgi.observers.measures import (
     API,
     BLOCKED,
-    CHAT,
     ERROR,
     GAP,
     MEASURES,
@@ -99,7 +98,7 @@ class OpenTelemetryObserver(Measuring):
         super().attempted(call, attempt)
         plan = attempt.plan
         span = self._tracer.start_span(
-            f"{CHAT} {plan.model[:_LONGEST]}",
+            f"{plan.operation} {plan.model[:_LONGEST]}",
             trace.set_span_in_context(self._spans[call.request_id], Context()),
             SpanKind.CLIENT,
             dict(_of_plan(plan)),
@@ -122,6 +121,9 @@ class OpenTelemetryObserver(Measuring):
         if end.preparation is not None:
             span.set_attribute(PREPARATION.name, end.preparation)
         span.set_attribute(OUTCOME, end.outcome.value)
+        if end.cost is not None:
+            span.set_attribute("kiro_asgi.cost", end.cost.counted)
+            span.set_attribute("kiro_asgi.estimated_cost", end.cost.estimated)
         span.set_attribute("kiro_asgi.attempts", end.attempts)
         if end.status:
             span.set_attribute("http.response.status_code", end.status)
@@ -157,7 +159,7 @@ def _moment(call: CallFacts, at: float) -> int:
 
 
 def _of_plan(plan: PlanFacts) -> Iterator[tuple[str, Value]]:
-    yield OPERATION, CHAT
+    yield OPERATION, plan.operation
     yield PROVIDER, plan.provider
     yield MODEL, plan.model[:_LONGEST]
     yield "gen_ai.request.stream", plan.streamed

@@ -175,9 +175,12 @@ class Cost:
 
     tokens: int = 0
     credits: float = 0.0
+    money: float = 0.0
 
 
-def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime) -> Iterator[Claim]:
+def claims(
+    owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime, money: float = 0.0
+) -> Iterator[Claim]:
     """The claims of one request of *owner*.
 
     Args:
@@ -186,6 +189,7 @@ def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: date
         tokens: An estimate of the request's tokens.
         holder: Tells this request from others of the owner.
         now: The time, in the time zone by which days and months begin and end.
+        money: An estimate of the request's cost.
     """
     if limit := allowance.requests_per_minute:
         yield Rate(f"{owner}|requests", limit)
@@ -202,6 +206,10 @@ def claims(owner: str, allowance: Allowance, tokens: int, holder: str, now: date
         yield Budget(f"{owner}|credits/{now:%Y-%m-%d}", amount, day, min(_UNKNOWN_CREDITS, amount))
     if amount := allowance.credits_per_month:
         yield Budget(f"{owner}|credits/{now:%Y-%m}", amount, month, min(_UNKNOWN_CREDITS, amount))
+    if amount := allowance.cost_per_day:
+        yield Budget(f"{owner}|cost/{now:%Y-%m-%d}", amount, day, min(money, amount))
+    if amount := allowance.cost_per_month:
+        yield Budget(f"{owner}|cost/{now:%Y-%m}", amount, month, min(money, amount))
 
 
 def corrections(taken: Sequence[Claim], cost: Cost) -> Iterator[Rate | Budget]:
@@ -209,8 +217,8 @@ def corrections(taken: Sequence[Claim], cost: Cost) -> Iterator[Rate | Budget]:
     for claim in taken:
         if isinstance(claim, Lease) or claim.key.endswith("|requests"):
             continue
-        used = cost.credits if "|credits/" in claim.key else cost.tokens
-        more = used - claim.amount
+        kind = claim.key.partition("|")[2].partition("/")[0]
+        more = {"credits": cost.credits, "cost": cost.money}.get(kind, cost.tokens) - claim.amount
         if more and isinstance(claim, Rate):
             yield Rate(claim.key, claim.limit, more, claim.seconds)
         elif more and isinstance(claim, Budget):

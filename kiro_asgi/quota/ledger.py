@@ -33,10 +33,14 @@ AMOUNTS: Final = (
     "estimated_input_tokens",
     "estimated_output_tokens",
     "credits",
+    "cost",
+    "estimated_cost",
+    "unpriced",
     "first_content_seconds",
     "answers_with_content",
 )
-"""Names of what is counted.  Tokens that the service reported and those that we estimated are never one sum."""
+"""Names of what is counted.  Tokens that the service reported and those that we estimated are never one sum, nor are
+their costs; ``unpriced`` are answers whose cost is not known."""
 
 _MOST_ROWS: Final = 10_000
 """Rows that wait at once; further ones are lost, and counted."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from math import inf
+from math import ceil, inf
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -75,6 +75,18 @@ class Allowance:
     credits_per_month: float = setting(0.0, _MOST)
     """Credits in a month."""
 
+    cost_per_day: float = setting(0.0, _MOST)
+    """Money in a day, in the currency of ``prices``.  As for tokens, an estimate is taken when a request comes.  A
+    model that has no price is refused."""
+
+    cost_per_month: float = setting(0.0, _MOST)
+    """Money in a month."""
+
+    @property
+    def in_money(self) -> bool:
+        """Whether any limit is one of money."""
+        return bool(self.cost_per_day or self.cost_per_month)
+
     @property
     def limited(self) -> bool:
         """Whether there is any limit."""
@@ -110,8 +122,15 @@ class KeySettings(Allowance):
     upstreams: tuple[str, ...] = setting((), UPSTREAM)
     """Upstreams that it may ask, by the names of their tables.  Empty: all."""
 
+    group: str = setting("", UPSTREAM)
+    """The group that it belongs to, by the name of a table in ``groups``: each request takes from the limits of both.
+    Empty: none."""
+
     expires: str = setting("", _MOMENT)
-    """When it expires: a date and a time with its offset.  Empty: never."""
+    """When it expires: a date and a time with its offset.  Empty: never.  The log says so two weeks before."""
+
+    disabled: bool = False
+    """Refuse it; all else about it stays."""
 
     def permits(self, model: str) -> bool:
         """Whether it may ask for *model*, which is ``upstream/model``."""
@@ -129,6 +148,11 @@ class KeySettings(Allowance):
         """Name and complaint for values that do not go together."""
         if not values.get("hash"):
             yield "hash", "must be set; kiro-asgi keys new NAME makes a key and its hash"
+
+
+@frozen(kw_only=True)
+class GroupSettings(Allowance):
+    """Limits that several keys share: what one has taken, the others have not."""
 
 
 @frozen(kw_only=True)
@@ -150,3 +174,17 @@ class CredentialSettings(Allowance):
 def allowance_of(key: KeySettings, usual: Allowance) -> Allowance:
     """Limits of *key*: its own, and the *usual* ones where it has none."""
     return Allowance(**{it.name: getattr(key, it.name) or getattr(usual, it.name) for it in fields(Allowance)})
+
+
+_SOON: Final = 14 * 86_400.0
+"""Seconds before the end of a key in which its owner is reminded."""
+
+
+def standing_of(key: KeySettings, now: float) -> str:
+    """Whether *key* is good at the time *now*: ``active``, ``disabled``, ``expired``, or ``expires in … days``."""
+    left = key.expires_at - now
+    if key.disabled:
+        return "disabled"
+    if left <= 0:
+        return "expired"
+    return f"expires in {ceil(left / 86_400)} days" if left <= _SOON else "active"

@@ -69,7 +69,7 @@ class FormatEndpoint:
     path: re.Pattern[str]
     method: str
     does: str
-    """``chat``, ``models``, ``count`` or ``token``."""
+    """``chat``, ``embed``, ``models``, ``count`` or ``token``."""
 
     header: str = ""
     """A header that must be present; without it the path belongs to another format."""
@@ -159,6 +159,9 @@ class SimulatedFormat:
     token_count: Callable[[int], Json]
     """Makes the answer to a request that counts tokens."""
 
+    embeddings: Callable[[RecordedRequest, Json], Script] | None = None
+    """Answers a request for embeddings; ``None`` where there is no endpoint for them."""
+
     bad_request: Callable[[str], Script]
     """Refuses a request that breaks a rule, with the service's message."""
 
@@ -222,6 +225,11 @@ class SimulatedFormat:
         """Answer a request for the models."""
         made = self.other_lists.get(request.path, self.model_list)
         return json_answer(200, made(self.models, dict(parse_qsl(request.query))))
+
+    def embed(self, request: RecordedRequest, document: Json | None) -> Script:
+        """Answer a request for embeddings."""
+        assert self.embeddings is not None, "an endpoint for embeddings, and nothing that makes them"
+        return self.bad_request(NOT_JSON) if document is None else self.embeddings(request, document)
 
     def count(self, request: RecordedRequest, document: Json | None) -> Script:
         """Answer a request that counts tokens."""

@@ -216,6 +216,8 @@ class SimulatedService:
         match endpoint.does:
             case "chat":
                 return form.chat(request, document, strict=self.strict, first_time=self._first_time)
+            case "embed":
+                return form.embed(request, document)
             case "models":
                 return form.list_models(request)
             case "count":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings, packed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.rendering.names import WireNames
@@ -14,6 +15,7 @@ from kiro_asgi.upstreams.access import Hosts, KeyExchange, Keys, SignIns, TokenP
 from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
+    Embedder,
     Forwarding,
     ModelCard,
     ModelPage,
@@ -47,6 +49,9 @@ __all__ = [
     "CredentialKind",
     "DirectSettings",
     "DirectUpstream",
+    "Embedder",
+    "EmbeddingPrompt",
+    "Embeddings",
     "Estimator",
     "Forwarding",
     "Headers",
@@ -94,6 +99,7 @@ __all__ = [
     "loads",
     "object_of",
     "objects_of",
+    "packed",
     "read_listing",
     "refusal",
     "require_media_type",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.notes import Note
@@ -211,6 +212,9 @@ class ModelCard:
     thinking: frozenset[ThinkingForm] | None = None
     """How it can be asked to think; empty: not at all.  ``None`` where only its name shows it."""
 
+    embeds: bool | None = None
+    """Whether it makes embeddings of texts, and no answers; ``None`` where that is not known."""
+
     @property
     def thinks(self) -> bool:
         """Whether it is known to think when it is asked to."""
@@ -303,6 +307,34 @@ class Forwarding(Protocol):
             headers: The client's; those that belong to the API are passed on, secrets are not.
             model: The model that is asked.
             stream: Whether the client wants the answer as it comes.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """How a service is asked for embeddings; pure, as `Upstream` is."""
+
+    def size(self, model: ModelCard) -> int:
+        """Most inputs of one request to *model*."""
+        ...
+
+    def check(self, prompt: EmbeddingPrompt, model: ModelCard) -> None:
+        """Look whether *model* can be asked this, however many inputs there are.
+
+        Raises:
+            RequestError: The service lacks something that is asked for; ``param`` names the place.
+        """
+        ...
+
+    def request(self, prompt: EmbeddingPrompt, model: ModelCard, credential: Credential) -> UpstreamRequest:
+        """Render *prompt*, which was checked, and has no more inputs than *size* allows."""
+        ...
+
+    def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Embeddings:
+        """Read the answer, one vector for each input in their order.
+
+        Raises:
+            UpstreamProtocolError: It is none.
         """
         ...
 

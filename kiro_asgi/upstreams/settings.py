@@ -13,7 +13,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Rule
 from kiro_asgi.setting import ALIAS, DAY, HEADER, KEY, LINE, MOMENT, PART, PROXY, REGION, URL, Bounds, setting
 from kiro_asgi.upstreams.access import Hosts, Keys, SignIns
-from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, Embedder, ModelCard, Upstream, UpstreamRequest
 
 
 @frozen(kw_only=True)
@@ -214,6 +214,9 @@ class Setup:
 
     others: tuple[Upstream, ...] = ()
     """Further ways in which the service may be asked, some of which *choose* or a refusal may lead to."""
+
+    embedder: Embedder | None = None
+    """How it is asked for embeddings; ``None`` where it has none."""
 
     search: Search | None = None
     quota: Quota | None = None

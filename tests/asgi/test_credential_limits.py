@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.admission import LimitedCredentials, Reservation, Reservations
 from kiro_asgi.errors import ConfigError, StoreUnavailable, UpstreamLimitReached
+from kiro_asgi.model.events import Usage
 from kiro_asgi.quota.claims import Claim, Granted, Refused
 from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.settings import QuotaSettings
@@ -196,8 +197,10 @@ async def test_a_limit_is_told_once_in_its_time(caplog):
     quotas = QuotaSettings()
     reservations = Reservations(quotas, MemoryCounters(clock), clock, False)
     limits = LimitedCredentials({"a key": evolve(quotas, requests_per_minute=1)}, reservations, clock)
-    exchange: Any = SimpleNamespace(credential=SimpleNamespace(source="a key"), expected_tokens=1)
-    call: Any = SimpleNamespace(request_id="req_1", leases={})
+    route, upstream = SimpleNamespace(model=SimpleNamespace(id="m")), SimpleNamespace(name="u")
+    credential = SimpleNamespace(source="a key")
+    exchange: Any = SimpleNamespace(credential=credential, expected=Usage(1), route=route, upstream=upstream)
+    call: Any = SimpleNamespace(request_id="req_1", leases={}, price=None)
     reading: Any = SimpleNamespace(usage=None, status=200)
     counts = []
     with caplog.at_level("INFO", "kiro_asgi"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import anyio
@@ -322,7 +322,7 @@ async def test_a_key_asks_and_sees_only_what_it_may(gateway, sim):
     seen = {}
     for key in ("k", "ka_a", "ka_b"):
         listed = (await get("/v1/models", key=key).run(app)).json()["data"]
-        seen[key] = {model["id"] for model in listed}
+        seen[key] = {model["id"] for model in listed if model["output_modalities"] == ["text"]}
         gemini = (await get("/v1beta/models", key=key).run(app)).json()["models"]
         assert {model["name"].removeprefix("models/") for model in gemini} == seen[key]
     assert seen["ka_a"] and all("claude-sonnet-" in name for name in seen["ka_a"])
@@ -340,3 +340,29 @@ async def test_a_key_asks_and_sees_only_what_it_may(gateway, sim):
     sim.forget()
     assert (await ask(app, "/v1/chat/completions", "ka_b", **failing)).status == 200
     assert [request.path for request in sim.requests] == ["/v1/chat/completions"], "the first one, it may not"
+
+
+async def test_a_key_that_is_switched_off(gateway, sim):
+    """It is 401, in words of its own, and all others are let in."""
+    keys = {"off": {"hash": hashed("ka_off"), "disabled": True}, "on": {"hash": hashed("ka_on")}}
+    app = gateway(fresh=True, keys=keys)
+    off, on = await ask(app, key="ka_off"), await ask(app, key="ka_on")
+
+    assert (off.status, on.status) == (401, 200)
+    assert off.json()["error"]["message"].endswith("this API key is disabled; ask for another one")
+
+
+async def test_the_end_of_a_key_is_told_before_it_comes(gateway, caplog):
+    """Two weeks before, once at the start; not of a key that was switched off."""
+    now = datetime.now(UTC)
+    keys = {
+        name: {"hash": hashed(name), "expires": now + timedelta(days=days), "disabled": name == "off"}
+        for name, days in (("soon", 13.5), ("later", 15), ("gone", -1), ("off", 1))
+    }
+    gateway(fresh=True, keys=keys)
+    told = [record.message for record in caplog.records if record.message.startswith("the key")]
+
+    assert told == [
+        "the key soon expires in 14 days; kiro-asgi keys rotate soon makes another one",
+        "the key gone expired; kiro-asgi keys rotate gone makes another one",
+    ]

@@ -127,7 +127,7 @@ def test_a_wrong_method_names_the_right_one(method):
         pytest.param("/chat/completions", "; did you mean /v1/chat/completions?", id="no-v1"),
         pytest.param("/messages", "; did you mean /v1/messages?", id="no-v1-messages"),
         pytest.param("//v1//messages/", "; did you mean /v1/messages?", id="slashes"),
-        pytest.param("/v1/embeddings", "; the APIs are /v1/chat/completions", id="not-ours"),
+        pytest.param("/v1/moderations", "; the APIs are /v1/chat/completions", id="not-ours"),
         pytest.param("/" + "x" * 9_000, "; the APIs are", id="long"),
     ],
 )

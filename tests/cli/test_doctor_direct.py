@@ -215,7 +215,7 @@ def test_whose_credentials_bedrock_is_asked_with(
 
     _, found = examine({**where, "BEDROCK__API_KEY": short_term(2)}, "--no-request")
     assert found["bedrock key"][:2] == ("ok", "bedrock.api_key; of short term, good for 10.0 hours more")
-    assert found["bedrock models"][1].endswith("and 8 more")
+    assert found["bedrock models"][1].endswith("and 12 more")
     status, found = examine({**where, "BEDROCK__API_KEY": short_term(13)}, "--no-request")
     assert (status, found["bedrock key"][0], list(found)[-1]) == (1, "fail", "bedrock key")
     assert "ended 1.0 hours ago" in found["bedrock key"][1]

@@ -19,6 +19,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "custom.mine": {"endpoint": "http://127.0.0.1:1/v1"},
     "keys.mine": {"hash": "sha256:" + 64 * "0"},
     "credentials.mine": {"credential": "x"},
+    "groups.mine": {"streams": 1},
 }
 EACH_TABLE = pytest.mark.parametrize("path", TABLES)
 

@@ -19,6 +19,7 @@ from attrs import asdict, frozen
 
 from kiro_asgi.simulator import MODELS
 from kiro_asgi.simulator.answers import UNICODE
+from kiro_asgi.simulator.embeddings import vector as simulated_vector
 from tests.conformance.asking import CHAT_TOOLS, MESSAGES_TOOLS, MODEL, NATIVE, RESPONSES_TOOLS, SENTENCE, THOUGHT
 from tests.conformance.gateways import KEY, Gateway
 from tests.conformance.node import Seen, install, run
@@ -27,6 +28,14 @@ from tests.conformance.troubles import TROUBLES, Trouble
 pytestmark = pytest.mark.js
 
 BROKEN = ("reset", "exception", "torn", "stall-mid")
+EMBEDDING = {
+    "openai/text-embedding-3-small": 1_536,
+    "gemini/gemini-embedding-001": 3_072,
+    "bedrock/amazon.titan-embed-text-v2:0": 1_024,
+    "bedrock/cohere.embed-v4:0": 1_536,
+}
+"""Embedding model of each service to the length of its vectors."""
+
 RETRIED = {api: f"sim:once-429-retry-after=1 in JavaScript for {api}" for api in ("chat", "messages")}
 FINAL = {api: f"sim:quota in JavaScript for {api}" for api in ("chat", "messages")}
 
@@ -61,6 +70,7 @@ def given(gateway: Gateway, impatient: Gateway) -> dict[str, Any]:
         "responsesTools": RESPONSES_TOOLS,
         "troubles": [asdict(trouble) for trouble in TROUBLES],
         "broken": BROKEN,
+        "embeddingModels": [*EMBEDDING],
         "retried": RETRIED,
         "final": FINAL,
     }
@@ -280,6 +290,16 @@ def test_65_models(chat_js: Reports, messages_js: Reports) -> None:
 
     assert ids == value(messages_js, "models")
     assert ids[: len(MODELS)] == [model.id for model in MODELS]
+
+
+@pytest.mark.parametrize("model", EMBEDDING)
+def test_embeddings(chat_js: Reports, model: str) -> None:
+    """In base64, which the client asks for by itself, and as numbers: of each service the vectors that it made."""
+    made = chat_js[f"embeddings {model}"].value
+
+    assert made["model"] == model
+    for vector, text in zip((*made["vectors"], made["float"]), ("a cat", "a dog", "a cat"), strict=True):
+        assert vector == pytest.approx(simulated_vector(text, EMBEDDING[model]), abs=1e-6)
 
 
 @pytest.mark.parametrize("api", ["chat", "messages"])

@@ -21,7 +21,9 @@ from time import monotonic, sleep
 
 import pytest
 
+from kiro_asgi.asgi.door.readiness import problems_with
 from kiro_asgi.config import Settings
+from kiro_asgi.observers.measures import MEASURES, Kind, flat
 from tests.valkey_server import free_port
 
 FILES = Path(__file__).parents[2] / "docs" / "deployment"
@@ -40,7 +42,44 @@ def run(*command: str, **options) -> str:
 
 def test_the_settings_are_settings():
     settings = Settings.from_toml(FILES / "gateway.toml")
-    assert settings.client.api_keys
+    assert not problems_with(settings)
+    assert settings.keys["alice"].hash == f"sha256:{'0' * 64}", "the hash of no key that is known"
+
+
+def test_the_image_holds_no_more_of_a_checkout_than_it_is_built_from():
+    """Neither tests nor a history, nor a file with secrets that lies beside them."""
+    lines = (FILES.parents[1] / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+
+    assert rules[0] == "*"
+    assert all((FILES.parents[1] / rule[1:]).exists() for rule in rules if rule.startswith("!"))
+
+
+def test_each_file_that_compose_mounts_is_there():
+    """But for the secrets, which have no default."""
+    mounted = re.findall(r"- \./([\w.-]+):", (FILES / "compose.yaml").read_text())
+
+    assert mounted and all((FILES / name).exists() for name in mounted)
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are():
+    """By their names and labels in Prometheus."""
+    kinds = {Kind.SPREAD: ("_bucket", "_sum", "_count"), Kind.COUNT: ("",), Kind.LEVEL: ("",)}
+    known = {f"{each.flat_name}{end}": {*map(flat, each.labels), "le"} for each in MEASURES for end in kinds[each.kind]}
+    dashboard = json.loads((FILES / "grafana-dashboard.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+    assert len(asked) > 9
+    for expression in asked:
+        (name,) = re.findall(r"\b(?:kiro_asgi|gen_ai)_\w+(?=[\[{)])", re.sub(r"by \([^)]*\)", "", expression))
+        labels = re.findall(r"\w+(?=!?=)", expression)
+        for grouped in re.findall(r"by \(([^)]*)\)", expression):
+            labels += grouped.split(", ")
+        assert {*labels} <= known[name], expression
+
+
+def test_prometheus_takes_the_file():
+    run("promtool", "check", "config", str(FILES / "prometheus.yaml"))
 
 
 def test_no_file_has_a_key_that_works():

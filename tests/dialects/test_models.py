@@ -23,6 +23,7 @@ class Card:
     images: bool = True
     efforts: tuple[str, ...] = ()
     thinks: bool = False
+    embeds: bool | None = None
 
 
 CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh"), True))
@@ -77,10 +78,11 @@ def test_both_families_find_what_a_model_can() -> None:
         "xhigh",
     }
     assert (able.server_tools.web_search.supported, able.server_tools.code_execution.supported) == (True, False)
-    assert {name: body[name] for name in [*body][-4:]} == {
+    assert {name: body[name] for name in [*body][-5:]} == {
         "context_window": 1_000_000,
         "max_output_tokens": 128_000,
         "input_modalities": ["text"],
+        "output_modalities": ["text"],
         "reasoning_efforts": ["none", "low", "high", "xhigh"],
     }
 

@@ -29,6 +29,7 @@ from kiro_asgi.simulator import Event, ExceptionFrame, RecordedRequest, answer, 
 from kiro_asgi.simulator.answers import SENTENCE, THOUGHT
 from kiro_asgi.simulator.bedrock import read
 from kiro_asgi.simulator.bedrock.checks import MODELS, RULES
+from kiro_asgi.simulator.bedrock.embeddings import LENGTHS
 from kiro_asgi.simulator.bedrock.encoder import FAILURES, REFUSALS
 from kiro_asgi.simulator.request import SECRET_ACCESS_KEY, signature_fault
 from kiro_asgi.simulator.scripts import SEALED, Head, RawBytes, sign
@@ -349,7 +350,8 @@ def test_lists(simulator):
     profiles = [profile["inferenceProfileId"] for page in pages for profile in page["inferenceProfileSummaries"]]
     control.close()
 
-    assert {one["modelId"] for one in on_demand} | {*profiles} == {model.id for model in MODELS}
+    assert {one["modelId"] for one in on_demand} | {*profiles} == {model.id for model in MODELS} | {*LENGTHS}
+    assert {one["modelId"] for one in on_demand if one["outputModalities"] == ["EMBEDDING"]} == {*LENGTHS}
     assert {one["modelId"] for one in everything} > {one["modelId"] for one in on_demand}
     assert "anthropic.claude-opus-4-7" in {one["modelId"] for one in everything}
 

@@ -279,6 +279,9 @@ class Authenticator:
     _ends: Mapping[str, float] = field(init=False, repr=False)
     """Principal to the expiry of its key, in seconds since the epoch."""
 
+    _disabled: frozenset[str] = field(init=False)
+    """Principals whose keys are switched off."""
+
     def __attrs_post_init__(self) -> None:
         unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
         principals = {known: f"{KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
@@ -297,6 +300,8 @@ class Authenticator:
         object.__setattr__(self, "_principals", principals)
         ends = {principal_of(name): key.expires_at for name, key in self._named.items() if key.expires}
         object.__setattr__(self, "_ends", ends)
+        disabled = frozenset(principal_of(name) for name, key in self._named.items() if key.disabled)
+        object.__setattr__(self, "_disabled", disabled)
 
     async def identify(self, scope: Scope) -> str:
         """The principal: the host's user, where the host is trusted and has one, or else that of the key.
@@ -318,12 +323,14 @@ class Authenticator:
         """The principal of the key.
 
         Raises:
-            KeyExpired: The key has expired.
+            KeyExpired: The key has expired, or is switched off.
             Unauthorized: There is no known key.
         """
         presented = self._presented(scope) if self._principals else []
         matched = self._match(presented)
         if matched is not None:
+            if matched in self._disabled:
+                raise KeyExpired("this API key is disabled; ask for another one", code="disabled_api_key")
             if self._wall() >= self._ends.get(matched, inf):
                 raise KeyExpired("this API key has expired; ask for a new one", code="expired_api_key")
             return matched

@@ -16,10 +16,11 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.door.auth import Authenticator
-from kiro_asgi.asgi.exchange.admission import credential_allowances
+from kiro_asgi.asgi.exchange.admission import credential_allowances, groups_in
 from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
+from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.protocol import Headers, Scope
 from kiro_asgi.asgi.routing import Routes, new_dialects
 from kiro_asgi.config import Settings, read_environment
@@ -94,8 +95,10 @@ def _parts(settings: Settings, keys_elsewhere: Mapping[str, str]) -> Iterator[Pa
     any_upstream = tuple(each.path for each in all_of(settings))
     found = tuple(each for each in set_up(settings, ThisMachine()) if each.settings.configured)
     tables = tuple(each.path for each in found)
-    named = (f"keys.{name}" for name in settings.keys)
+    named = tuple(f"keys.{name}" for name in settings.keys)
     yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
+    yield (*named, *(f"groups.{name}" for name in settings.groups)), partial(groups_in, settings)
+    yield ("prices",), partial(new_prices, settings.prices)
     stores = (name for name, _ in extensions_in(type(settings), StoreManifest))
     yield ("state", *stores), partial(new_store, settings, Clocks())
     if not found:

@@ -35,11 +35,13 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     LimitReached,
     LimitSpent,
+    RequestError,
     StoreUnavailable,
     UpstreamLimitReached,
     UpstreamLimitSpent,
 )
 from kiro_asgi.model.events import Usage
+from kiro_asgi.model.prices import Price, Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.base import Counters
 from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Lease, Rate, Refused, Standing, claims, corrections
@@ -61,6 +63,8 @@ _NAMES: Final = {
     "tokens/month": "tokens a month",
     "credits/day": "credits a day",
     "credits/month": "credits a month",
+    "cost/day": "{currency} a day",
+    "cost/month": "{currency} a month",
 }
 
 
@@ -92,6 +96,11 @@ class LimitRefusal:
     retry_after: float
     """Seconds."""
 
+    owner: str
+    """Whose limit it is."""
+
+    currency: str
+
     now: datetime
     """When it was refused, in the time zone by which days and months begin and end."""
 
@@ -103,7 +112,7 @@ class LimitRefusal:
     @property
     def limit(self) -> str:
         """The limit in words, such as ``3 requests a minute``."""
-        return f"{self.claim.limit:,.15g} {_NAMES[self._kind]}"
+        return f"{self.claim.limit:,.15g} {_NAMES[self._kind].format(currency=self.currency)}"
 
     @property
     def is_spent(self) -> bool:
@@ -112,7 +121,8 @@ class LimitRefusal:
 
     def message(self, whose: str) -> str:
         """The message for the refused client; *whose* names the limit's owner."""
-        left = f"{floor(self.standing.remaining):,} are left"
+        remaining = self.standing.remaining
+        left = f"{remaining:,.2f} are left" if self._kind.startswith("cost/") else f"{floor(remaining):,} are left"
         until = f"; try again in {ceil(self.retry_after):,} s"
         if isinstance(self.claim, Budget):
             until = f" until {self._end(self.claim)}"
@@ -145,6 +155,7 @@ class Reservations:
     _leasing: bool
     """Whether any limit is one of answers at once."""
 
+    _currency: str = "USD"
     _zone: ZoneInfo = field(init=False)
     _own: MemoryCounters = field(init=False)
     _alone: bool = field(init=False, default=False)
@@ -153,7 +164,15 @@ class Reservations:
         self._zone = ZoneInfo(self._settings.timezone)
         self._own = MemoryCounters(self._wall)
 
-    async def take(self, owner: str, allowance: Allowance, tokens: int, holder: str) -> Reservation | LimitRefusal:
+    async def take(
+        self,
+        owner: str,
+        allowance: Allowance,
+        tokens: int,
+        holder: str,
+        money: float = 0.0,
+        beside: Iterable[tuple[str, Allowance]] = (),
+    ) -> Reservation | LimitRefusal:
         """Take what one request needs, or nothing.
 
         Args:
@@ -161,15 +180,23 @@ class Reservations:
             allowance: What the owner may take.
             tokens: An estimate of what the request will take.
             holder: Identifies this request among those of the owner.
+            money: An estimate of what it will cost.
+            beside: Further owners of whose limits it takes, and what each may take.
 
         Raises:
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         now = datetime.fromtimestamp(self._wall(), UTC).astimezone(self._zone)
-        taken = (*claims(owner_of(scoped(owner, "quota", "")), allowance, tokens, holder, now),)
+        owned = [
+            (name, claim)
+            for name, limits in ((owner, allowance), *beside)
+            for claim in claims(owner_of(scoped(name, "quota", "")), limits, tokens, holder, now, money)
+        ]
+        taken = tuple(claim for _, claim in owned)
         counters, outcome = await self._take(taken)
         if isinstance(outcome, Refused):
-            return LimitRefusal(taken[outcome.index], outcome.standing, outcome.retry_after, now)
+            name, claim = owned[outcome.index]
+            return LimitRefusal(claim, outcome.standing, outcome.retry_after, name, self._currency, now)
         return Reservation(taken, outcome.standings, counters)
 
     @asynccontextmanager
@@ -237,17 +264,49 @@ class Reservations:
             self._note(error)
 
 
-def cost_of(usage: Usage | None, expected: int) -> Cost:
-    """The cost of an answer; of one whose *usage* is unknown, the tokens that were *expected*."""
+PRICE_UNKNOWN: Final = "price_unknown"
+"""Code of the refusal to pay for a model without a price."""
+
+
+def cost_of(usage: Usage | None, price: Price | None, expected: Cost) -> Cost:
+    """The cost of an answer; of what is not known about it, what was *expected*."""
     if usage is None:
-        return Cost(expected)
-    return Cost(usage.prompt_tokens + usage.output_tokens, 0.0 if usage.metering is None else usage.metering.amount)
+        return expected
+    money = None if price is None else price.cost(usage)
+    return Cost(
+        _tokens_of(usage),
+        0.0 if usage.metering is None else usage.metering.amount,
+        expected.money if money is None else money.total,
+    )
+
+
+def _tokens_of(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.output_tokens
+
+
+def _expected_cost(exchange: Exchange, prices: Prices) -> Cost | None:
+    """Cost of *exchange* by estimates; ``None`` where its model has no price."""
+    usage, price = exchange.expected, prices.of(exchange.upstream.name, exchange.route.model.id)
+    if price is None:
+        return None
+    money = price.cost(usage)
+    return Cost(_tokens_of(usage), money=0.0 if money is None else money.total)
+
+
+def _unpriced(exchange: Exchange) -> str:
+    """Message for a limit in money that cannot pay for *exchange*: what that costs is not known."""
+    model = f"{exchange.upstream.name}/{exchange.route.model.id[:100]}"
+    return (
+        f"model: {model} has no price, and this is paid from a limit in money; name another model, or have the "
+        "operator set its price (prices.models)"
+    )
 
 
 def new_reservations(settings: Settings, allowances: Iterable[Allowance], clocks: Clocks) -> Reservations:
     """Make the reservations for the limits of *allowances*; all is counted where state is kept."""
     leasing = any(allowance.streams for allowance in allowances)
-    return Reservations(settings.quotas, _new_counters(settings, clocks), clocks.wall, leasing)
+    currency = settings.prices.currency
+    return Reservations(settings.quotas, _new_counters(settings, clocks), clocks.wall, leasing, currency)
 
 
 def _new_counters(settings: Settings, clocks: Clocks) -> Counters:
@@ -272,6 +331,7 @@ class Admission(Protocol):
 
         Raises:
             LimitReached: The client must wait, or, as `LimitSpent`, has nothing left.
+            RequestError: Code `PRICE_UNKNOWN`: a limit is in money, and the model has no price.
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
@@ -301,26 +361,37 @@ class LimitedAdmission:
     """Those of the API that a request is for."""
 
     _wall: Callable[[], float]
+    _prices: Prices = field(factory=Prices)
+    _groups: Mapping[str, tuple[str, Allowance]] = field(factory=dict)
+    """Name and limits of the groups that clients belong to, by principal."""
 
     @asynccontextmanager
     async def admit(self, call: Call, exchange: Exchange) -> AsyncIterator[None]:
         """Reserve what the exchange is expected to take, and put it right in the end."""
-        allowance = self._allowances.get(call.principal, self._usual)
-        if not allowance.limited:  # others have limits
+        allowance, group = self._allowances.get(call.principal, self._usual), self._groups.get(call.principal)
+        beside = () if group is None else ((f"{_GROUP}{group[0]}", group[1]),)
+        limits = (allowance, *(each for _, each in beside))
+        if not any(each.limited for each in limits):  # others have limits
             yield
             return
-        expected = exchange.expected_tokens
-        held = await self._reservations.take(call.principal, allowance, expected, call.request_id)
+        expected = _expected_cost(exchange, self._prices)
+        if expected is None and any(each.in_money for each in limits):
+            raise RequestError(_unpriced(exchange), code=PRICE_UNKNOWN, param="model")
+        expected = expected or Cost(_tokens_of(exchange.expected))
+        held = await self._reservations.take(
+            call.principal, allowance, expected.tokens, call.request_id, expected.money, beside
+        )
         if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
-            message = held.message("this client")
+            shared = "" if group is None or held.owner == call.principal else group[0]
+            message = held.message(f"the group {shared}" if shared else "this client")
             kind = LimitSpent if held.is_spent else LimitReached
             raise kind(message, code=f"quota.{held.name}", retry_after=held.retry_after)
         call.quota_headers = (*self._quota_headers(call, held.claims, held.standings),)
         answered = True
 
         def cost() -> Cost:
-            return cost_of(call.usage, expected) if answered else Cost()
+            return cost_of(call.usage, call.price, expected) if answered else Cost()
 
         async with self._reservations.holding(call, held, cost):
             try:
@@ -332,12 +403,15 @@ class LimitedAdmission:
     def _quota_headers(
         self, call: Call, taken: Iterable[Claim], standings: Iterable[Standing]
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The APIs have headers for what is limited by the minute."""
-        names = self._headers(call.scope)
+        """The APIs have headers for what is limited by the minute: of several limits of a kind, for that of which least
+        is left."""
+        names, least = self._headers(call.scope), dict[str, Standing]()
         for claim, left in zip(taken, standings, strict=False):
             if isinstance(claim, Rate):
                 kind = claim.key.partition("|")[2]
-                yield from names.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
+                least[kind] = min(least.get(kind, left), left, key=lambda each: each.remaining)
+        for kind, left in least.items():
+            yield from names.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
 
 
 def allowances_in(settings: Settings) -> Mapping[str, Allowance]:
@@ -350,6 +424,7 @@ def new_admission(
     reservations: Reservations,
     headers: Callable[[Scope], QuotaHeaders],
     wall: Callable[[], float],
+    prices: Prices = Prices(),  # noqa: B008 - a frozen value
 ) -> Admission:
     """Make the check of whether a client may have another answer.
 
@@ -358,15 +433,36 @@ def new_admission(
         reservations: Take it.
         headers: Those of the API that a request is for.
         wall: Seconds since the epoch.
+        prices: Of models, for limits in money.
     """
-    usual, allowances = settings.quotas, allowances_in(settings)
-    if not any(each.limited for each in (usual, *allowances.values())):
+    usual, allowances, groups = settings.quotas, allowances_in(settings), groups_in(settings)
+    if not any(each.limited for each in (usual, *allowances.values(), *(limits for _, limits in groups.values()))):
         return UnlimitedAdmission()
-    return LimitedAdmission(usual, allowances, reservations, headers, wall)
+    return LimitedAdmission(usual, allowances, reservations, headers, wall, prices, groups)
 
 
+def groups_in(settings: Settings) -> Mapping[str, tuple[str, Allowance]]:
+    """Name and limits of the groups of the clients that have names in *settings*, by principal.
+
+    Raises:
+        ConfigError: There is no such group.
+    """
+    found: dict[str, tuple[str, Allowance]] = {}
+    for name, key in settings.keys.items():
+        if not key.group:
+            continue
+        if key.group not in settings.groups:
+            there = ", ".join(settings.groups) or "none"
+            raise ConfigError(
+                f"keys.{name}.group: there is no table groups.{key.group}; there are: {there}", code="keys.group"
+            )
+        found[principal_of(name)] = key.group, settings.groups[key.group]
+    return found
+
+
+_GROUP: Final = "group:"
 _OWNER: Final = "credential:"
-"""Prefix of a credential's name, so that it equals no client's."""
+"""Prefixes of the names of groups and credentials, so that they equal no client's."""
 
 
 class CredentialLimits(Protocol):
@@ -387,7 +483,8 @@ class CredentialLimits(Protocol):
             reading: Reads the answer: one that is not accepted has cost nothing.
 
         Raises:
-            UpstreamLimitReached: The credential is at its limit, or, as `UpstreamLimitSpent`, has nothing left.
+            UpstreamLimitReached: The credential is at its limit, or, as `UpstreamLimitSpent`, has nothing left, or
+                nothing for a model without a price.
             StoreUnavailable: The counters cannot be reached, and ``quotas.on_store_failure`` is ``closed``.
         """
         ...
@@ -421,6 +518,7 @@ class LimitedCredentials:
 
     _reservations: Reservations
     _clock: Callable[[], float]
+    _prices: Prices = field(factory=Prices)
     _reached: dict[str, tuple[str, float]] = field(init=False, factory=dict)
     """Credential to the limit that it was at, and until when."""
 
@@ -432,8 +530,11 @@ class LimitedCredentials:
         if allowance is None:
             yield
             return
-        owner, expected = f"{_OWNER}{name}", exchange.expected_tokens
-        held = await self._reservations.take(owner, allowance, expected, call.request_id)
+        owner, expected = f"{_OWNER}{name}", _expected_cost(exchange, self._prices)
+        if expected is None and allowance.in_money:
+            raise UpstreamLimitSpent(_unpriced(exchange), code=PRICE_UNKNOWN)
+        expected = expected or Cost(_tokens_of(exchange.expected))
+        held = await self._reservations.take(owner, allowance, expected.tokens, call.request_id, expected.money)
         if isinstance(held, LimitRefusal):
             self._note(name, held)
             kind = UpstreamLimitSpent if held.is_spent else UpstreamLimitReached
@@ -442,7 +543,7 @@ class LimitedCredentials:
         refused = False
 
         def cost() -> Cost:
-            return Cost() if refused else cost_of(reading.usage, expected)
+            return Cost() if refused else cost_of(reading.usage, call.price, expected)
 
         async with self._reservations.holding(call, held, cost):
             try:

@@ -19,7 +19,6 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.admission import CredentialLimits
 from kiro_asgi.asgi.exchange.call import Call
-from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.exchange.output import Output, Sending
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading, Readable
@@ -27,6 +26,7 @@ from kiro_asgi.asgi.exchange.reports import (
     log_body,
     log_notes,
 )
+from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import (
     KiroAsgiError,
@@ -64,7 +64,7 @@ class Attempts:
     exchange: Readable
     """The facts of the latest attempt."""
 
-    _exchanges: ExchangeFactory
+    _exchanges: Settler[Any]
     _context: AnswerContext
     _credential_limits: CredentialLimits
     _call: Call
@@ -157,6 +157,7 @@ class Attempts:
         async with self._credential_limits.reserved(call, exchange, reading):
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
+            call.price = context.prices.of(exchange.upstream.name, exchange.route.model.id)
             call.end = lambda: reading.end
             fetch = provider.transport.fetch
             if call.observation is not None:

@@ -5,29 +5,27 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 from uuid import UUID, uuid4
 
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
-from kiro_asgi.asgi.exchange.model_routes import Models, Route, require_permit
+from kiro_asgi.asgi.exchange.model_routes import Route, require_answers, require_permit
 from kiro_asgi.asgi.exchange.passthrough import PassthroughExchange, reason_to_translate
 from kiro_asgi.asgi.exchange.reading import Readable
+from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.exchange.translated import TranslatedExchange, with_prompt
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
 from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.errors import ContextTooLong, KiroAsgiError
+from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.prompt import Prompt, longest_that_fits
-from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
-from kiro_asgi.upstreams.registry import Target
 
 
 @frozen
@@ -49,15 +47,10 @@ class ConversationIds:
         return str(UUID(bytes=hmac.digest(self._salt, named, "sha256")[:16], version=4))
 
 
-T = TypeVar("T")
-
-
 @define(kw_only=True)
-class ExchangeFactory:
-    """Settles the requests of one application."""
+class ExchangeFactory(Settler[ClientRequest]):
+    """Settles the requests of one application for answers."""
 
-    models: Models
-    _policy: RetryPolicy
     _offload: Offload
     _conversations: ConversationIds
     _recovery: Recovery
@@ -66,23 +59,6 @@ class ExchangeFactory:
     _estimator: Estimator
     _calibration: Calibration = field(factory=Calibration)
     _stream: StreamSettings
-
-    async def settle(self, request: ClientRequest) -> Readable:
-        """Settle all facts about a request.
-
-        Raises:
-            RequestError: The upstream cannot be asked this, or not by this client.
-            UpstreamError: There is no credential to ask with, or it cools down.
-        """
-        return await self._first(partial(self._settled, request), await self.models.targets(request.model))
-
-    async def settle_next(self, request: ClientRequest, rest: tuple[Target, ...], failure: KiroAsgiError) -> Readable:
-        """The same for the first of *rest* where that is possible, after *failure* at the targets before it.
-
-        Raises:
-            KiroAsgiError: *failure*, where there is none, or it would not help.
-        """
-        return await self._first(partial(self._settled, request), rest, failure)
 
     async def count(self, prompt: Prompt, size: int, hold: Callable[[int], None]) -> int:
         """Tokens of *prompt*, from a request of *size* bytes, as it would be sent.
@@ -101,31 +77,9 @@ class ExchangeFactory:
         """Close the idle connections of the running event loop."""
         await self._attachments.aclose()
 
-    async def _first(
-        self, settle: Callable[[Route], Awaitable[T]], targets: tuple[Target, ...], failure: KiroAsgiError | None = None
-    ) -> T:
-        """Result of *settle* for the first of *targets* where that is possible.
-
-        Args:
-            settle: Does what can be done without asking for an answer.
-            targets: Where, in order.
-            failure: Why it was not possible before them.
-
-        Raises:
-            KiroAsgiError: It is possible at none; the first failure.  It alone decides whether another upstream helps.
-        """
-        for at, target in enumerate(targets, 1):
-            if failure is not None and not self._policy.other_upstream_helps(failure):
-                break
-            try:
-                return await settle(await self.models.route(target, targets[at:]))
-            except KiroAsgiError as error:
-                failure = failure or error
-        assert failure is not None, "a model that is nowhere"
-        raise failure from None
-
     async def _settled(self, request: ClientRequest, route: Route) -> Readable:
         require_permit(request.permit, route.provider, route.model)
+        require_answers(route.model)
         credential = await route.provider.credentials.get(route.model.id)
         source = request.passthrough
         if source is not None:

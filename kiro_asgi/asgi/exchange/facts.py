@@ -1,8 +1,9 @@
 """One client request, and what is settled about it before an upstream is asked.
 
-There are two kinds of exchange: that of `kiro_asgi.asgi.exchange.translated` renders the request for the upstream and
-encodes the answer for the client, and that of `kiro_asgi.asgi.exchange.passthrough` hands both on as they are.  All
-other code knows `Exchange` only, and who asks upstreams `kiro_asgi.asgi.exchange.reading.Readable`.
+There are three kinds of exchange: that of `kiro_asgi.asgi.exchange.translated` renders the request for the upstream and
+encodes the answer for the client, that of `kiro_asgi.asgi.exchange.passthrough` hands both on as they are, and that of
+`kiro_asgi.asgi.exchange.embeddings` asks for vectors, and not for an answer of a model.  All other code knows
+`Exchange` only, and who asks upstreams `kiro_asgi.asgi.exchange.reading.Readable`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.passthrough import RequestPeek, TransparentDialect
+from kiro_asgi.model.events import Usage
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
@@ -34,6 +36,44 @@ class PassthroughRequest:
     peek: RequestPeek
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """The client's, its key among them."""
+
+
+class Request(Protocol):
+    """A client's request, whatever it asks for and whichever upstream is going to answer."""
+
+    @property
+    def request_id(self) -> str:
+        """Identifier in headers to the client and in log lines."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """The client API."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request, with all that it builds on: how long work on it takes."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """As the client wrote it."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Numbers that the client asks with, by name, as far as they are known."""
+        ...
+
+    @property
+    def response_id(self) -> str:
+        """Identifier of the answer; empty where it has none of ours."""
+        ...
+
+    def without_passthrough(self) -> Self:
+        """The same request for upstreams that it is translated for."""
+        ...
 
 
 @define(kw_only=True)
@@ -140,7 +180,7 @@ class Exchange(Protocol):
     """
 
     @property
-    def request(self) -> ClientRequest:
+    def request(self) -> Request:
         """The client's request."""
         ...
 
@@ -165,6 +205,11 @@ class Exchange(Protocol):
         ...
 
     @property
+    def operation(self) -> str:
+        """What is asked for, as observers are told it."""
+        ...
+
+    @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
         ...
@@ -185,7 +230,7 @@ class Exchange(Protocol):
         ...
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens that prompt and answer are expected to have."""
         ...
 
@@ -221,4 +266,13 @@ class Exchange(Protocol):
             settings: How to serve.
             clock: Monotonic seconds.
         """
+        ...
+
+
+class PromptExchange(Exchange, Protocol):
+    """An exchange that asks for an answer to a prompt."""
+
+    @property
+    def request(self) -> ClientRequest:
+        """The client's request."""
         ...

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.dialects.model_list import Listing
-from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamQuotaSpent
+from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Note, Notes
@@ -21,7 +21,7 @@ from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.base import Credential, ModelCard, Traits, Upstream
+from kiro_asgi.upstreams.base import Credential, Embedder, ModelCard, Traits, Upstream
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.settings import Setup
 
@@ -212,6 +212,20 @@ class Models:
             raise
         return Route(provider, model, target.model, rest)
 
+    def embedder(self, route: Route) -> Embedder:
+        """The embeddings of the upstream of *route*.
+
+        Raises:
+            RequestError: It has none, or its model is known to make none.
+        """
+        embedder, name = route.provider.setup.embedder, route.provider.name
+        if embedder is not None and route.model.embeds is not False:
+            return embedder
+        what = f"{route.model.id[:100]} of {name} makes no embeddings" if embedder else f"{name} has no embeddings"
+        able = " or ".join(each.name for each in self._ordered() if each.setup.embedder is not None)
+        hint = f"name an embedding model of {able}" if able else "no service that is set up here has any"
+        raise RequestError(f"model: {what}; {hint}", code="unsupported_value", param="model")
+
     def without_service(self, route: Route) -> Route:
         """*route* without the other upstreams that are the same service."""
         account = route.provider.setup.account
@@ -271,6 +285,20 @@ def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None
     """
     if not permit(f"{provider.name}/{model.id}"):
         raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
+
+
+def require_answers(model: ModelCard) -> None:
+    """Refuse to ask *model* for an answer where it is known to make embeddings alone.
+
+    Raises:
+        RequestError: It is.
+    """
+    if model.embeds:
+        raise RequestError(
+            f"model: {model.id[:100]} makes embeddings, and no answers; name another model, or ask it for embeddings",
+            code="unsupported_value",
+            param="model",
+        )
 
 
 def _listing(provider: Provider, card: ModelCard) -> Listing:

@@ -329,6 +329,15 @@ class Whole(Generic[Item]):
         """Never called: a collected answer is committed only when it is complete."""
         raise AssertionError("a collected answer failed after it was sent")
 
+    async def _respond_in_slices(self, pieces: Iterable[bytes], clock: Callable[[], float]) -> None:
+        """Send *pieces*, a slice of which is made at a time."""
+        body: list[bytes] = []
+        for made in _slices(zip(pieces, strict=True), clock):
+            if body:
+                await checkpoint()
+            body += made
+        await self._respond(*body)
+
     async def _respond(self, *pieces: bytes) -> None:
         _require_bytes(pieces)
         self.committed = self.begun = self.closing = True
@@ -344,10 +353,5 @@ class Collected(_Gathering, Whole[Event]):
     _builder: MessageBuilder = field(init=False, factory=MessageBuilder)
 
     async def finish(self) -> None:
-        """Send the message, a slice of which is made at a time."""
-        body: list[bytes] = []
-        for pieces in _slices(zip(self._render(self._message()), strict=True), self._clock):
-            if body:
-                await checkpoint()
-            body += pieces
-        await self._respond(*body)
+        """Send the message."""
+        await self._respond_in_slices(self._render(self._message()), self._clock)

@@ -288,6 +288,11 @@ class PassthroughExchange:
         return Estimate(self.estimator)
 
     @property
+    def operation(self) -> str:
+        """An answer to a conversation."""
+        return "chat"
+
+    @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
         return self.source.peek.stream
@@ -305,9 +310,9 @@ class PassthroughExchange:
         return first_event_timeout(self.route.provider.setup.answer_options, self.prompt_tokens, thinks=thinks)
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return self.prompt_tokens + expected_answer(self.source.peek.max_tokens)
+        return Usage(self.prompt_tokens, expected_answer(self.source.peek.max_tokens))
 
     @property
     def prompt_tokens(self) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import evolve
 
-from kiro_asgi.asgi.exchange.facts import Estimate, Exchange
+from kiro_asgi.asgi.exchange.facts import Estimate, Exchange, PromptExchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.model.events import WEB_SEARCH
@@ -40,7 +40,7 @@ def expected_answer(max_tokens: int | None) -> int:
     return _ANSWER_TOKENS if max_tokens is None else min(max_tokens, _ANSWER_TOKENS)
 
 
-def plan_answer(exchange: Exchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:
+def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:
     """The plan for one attempt at the answer to *parsed*, which is what *exchange* asks."""
     request, upstream, rendered = exchange.request, exchange.upstream, exchange.rendered
     route, prompt = exchange.route, parsed.prompt

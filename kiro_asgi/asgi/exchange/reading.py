@@ -22,6 +22,7 @@ from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.net.transport import Headers, StopReading
@@ -97,6 +98,8 @@ class AnswerContext:
     pace: PerLoop[Pace]
     retry_count_headers: tuple[bytes, ...]
     """Names of the request headers in which clients count their attempts."""
+
+    prices: Prices = field(factory=Prices)
 
     pipeline: Callable[[Iterable[Stage[Any, Any]], Plan], Answer] = build_pipeline
     """Makes the stages of an answer."""

@@ -9,6 +9,7 @@ from attrs import define, field
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prices import Money, Price
 from kiro_asgi.observers.base import Outcome
 
 
@@ -29,6 +30,9 @@ class CallRecord:
 
     upstream: str = field(init=False, default="")
     """The upstream that was asked last, where one was to be asked."""
+
+    price: Price | None = field(init=False, default=None)
+    """The price of the model that was asked last; ``None`` where it has none."""
 
     notes: tuple[Note, ...] = field(init=False, default=())
     """Adaptations of the request for the upstream of the last attempt."""
@@ -54,3 +58,8 @@ class CallRecord:
 
     span: tuple[float, float] | None = field(init=False, default=None)
     """When the first content came from the service, and its last event, by the clock."""
+
+    @property
+    def cost(self) -> Money | None:
+        """Cost of the answer; ``None`` where it is not known."""
+        return None if self.usage is None or self.price is None else self.price.cost(self.usage)

@@ -24,8 +24,7 @@ from attrs import define, field, frozen
 from kiro_asgi.asgi.exchange.admission import Admission, CredentialLimits
 from kiro_asgi.asgi.exchange.attempts import Attempts
 from kiro_asgi.asgi.exchange.call import Call
-from kiro_asgi.asgi.exchange.factory import ExchangeFactory
-from kiro_asgi.asgi.exchange.facts import ClientRequest, Exchange
+from kiro_asgi.asgi.exchange.facts import Exchange, Request
 from kiro_asgi.asgi.exchange.output import Output
 from kiro_asgi.asgi.exchange.plan import early_commit
 from kiro_asgi.asgi.exchange.reading import AnswerContext
@@ -36,6 +35,7 @@ from kiro_asgi.asgi.exchange.reports import (
     rules_header,
     wants_rules,
 )
+from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.protocol import Disconnected, Headers, Send, Stalled
 from kiro_asgi.asgi.scheduling import Tasks
 from kiro_asgi.errors import (
@@ -222,16 +222,18 @@ class Relay:
 
 @frozen
 class Replies:
-    """Answers requests: settles where each goes, admits it, and relays what comes."""
+    """Answers requests of one kind: settles where each goes, admits it, and relays what comes."""
 
     _context: AnswerContext
-    _exchanges: ExchangeFactory
+    _exchanges: Settler[Any]
+    """Settles requests of the kind that is answered."""
+
     _admission: Admission
     _credential_limits: CredentialLimits
     _renewal: Callable[[Call], Callable[[], Awaitable[None]] | None]
     """Makes the work that keeps the leases of a call for as long as it is answered."""
 
-    async def reply(self, call: Call, request: ClientRequest, send: Send) -> None:
+    async def reply(self, call: Call, request: Request, send: Send) -> None:
         """Ask an upstream what *request* asks, and send the answer by *send*.
 
         Raises:
@@ -251,7 +253,7 @@ class Replies:
             attempts = Attempts(exchange, self._exchanges, self._context, self._credential_limits, call, output)
             await Relay(attempts, call, self._context).run()
 
-    def _output(self, call: Call, request: ClientRequest, send: Send, exchange: Exchange) -> Output[Any]:
+    def _output(self, call: Call, request: Request, send: Send, exchange: Exchange) -> Output[Any]:
         """Where the answer to *exchange* goes."""
         traits, shows_rules = request.dialect.traits, wants_rules(call.scope)
 

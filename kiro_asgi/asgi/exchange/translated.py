@@ -70,6 +70,11 @@ class TranslatedExchange:
     """Called with a whole answer before its end is sent: the client's next request may follow at once."""
 
     @property
+    def operation(self) -> str:
+        """An answer to a conversation."""
+        return "chat"
+
+    @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
         return self.parsed.stream
@@ -88,9 +93,9 @@ class TranslatedExchange:
         return first_event_timeout(options, self.estimate.input_tokens, thinks=thinks)
 
     @property
-    def expected_tokens(self) -> int:
+    def expected(self) -> Usage:
         """Tokens of the prompt by an estimate, and of an answer as long as the client allows, within reason."""
-        return self.estimate.input_tokens + expected_answer(self.parsed.prompt.sampling.max_tokens)
+        return Usage(self.estimate.input_tokens, expected_answer(self.parsed.prompt.sampling.max_tokens))
 
     @property
     def known_answer(self) -> Message | None:

@@ -15,6 +15,7 @@ from attrs import define, field
 from kiro_asgi.config import Settings
 from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
@@ -67,6 +68,7 @@ class UsageObserver(Observer):
     _zone: ZoneInfo
     """Where days begin."""
 
+    _prices: Prices = field(factory=Prices)
     _invented: InventedNames = field(init=False, factory=InventedNames, repr=False)
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
@@ -77,10 +79,18 @@ class UsageObserver(Observer):
         model = end.plan.model[:_LONGEST_MODEL]
         model = model if end.plan.listed else self._invented.counted(day, call.principal, model)
         key = UsageKey(day, call.principal, end.plan.upstream, model)
-        self._writer.add(UsageRow(key, {name: amount for name, amount in _amounts(end) if amount}))
+        self._writer.add(UsageRow(key, {name: amount for name, amount in self._amounts(end) if amount}))
+
+    def _amounts(self, end: EndFacts) -> Iterator[tuple[str, float]]:
+        yield from _counts(end)
+        if end.cost is not None:
+            yield "cost", end.cost.counted
+            yield "estimated_cost", end.cost.estimated
+        elif self._prices.known and end.usage is not None:
+            yield "unpriced", 1
 
 
-def _amounts(end: EndFacts) -> Iterator[tuple[str, float]]:
+def _counts(end: EndFacts) -> Iterator[tuple[str, float]]:
     yield "requests", 1
     yield "failures", end.outcome in _FAILED
     if end.first_content is not None:

@@ -29,11 +29,11 @@ from kiro_asgi.wire.json import dumps, objects_of, text_of
 
 
 def render_models(listings: Iterable[Listing]) -> bytes:
-    """The JSON body of the list: all of them on one page.
+    """The JSON body of the list: all that answer, on one page; this API asks for no embeddings.
 
     Source: https://ai.google.dev/api/models
     """
-    return dumps({"models": [*map(_object, listings)]})
+    return dumps({"models": [_object(listing) for listing in listings if not listing.card.embeds]})
 
 
 def render_model(listing: Listing) -> bytes:

@@ -1,6 +1,6 @@
-"""The OpenAI Chat Completions API.
+"""The OpenAI Chat Completions API, and beside it the one for embeddings.
 
-Source: https://platform.openai.com/docs/api-reference/chat
+Sources: https://platform.openai.com/docs/api-reference/chat, https://platform.openai.com/docs/api-reference/embeddings
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import EMBED, DialectManifest, DialectOptions, Endpoint
 
 _MEMBERS: Final = frozenset(
     ("max_completion_tokens", "reasoning_effort", "response_format", "stream_options", "functions", "n", "stop")
@@ -43,7 +43,7 @@ OPENAI_CHAT: Final = DialectManifest(
     title="OpenAI Chat Completions",
     base="/v1",
     example={"messages": [{"role": "user", "content": "What is ASGI?"}]},
-    endpoints=(Endpoint("POST", "/v1/chat/completions"),),
+    endpoints=(Endpoint("POST", "/v1/chat/completions"), Endpoint("POST", "/v1/embeddings", EMBED)),
     make=_make,
     retry_count_headers=(b"x-stainless-retry-count",),
     likeness=_likeness,

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.base import (
+    DialectTraits,
+    ErrorReply,
+    ParsedEmbeddings,
+    ParsedRequest,
+    RequestHeaders,
+    ResponseMeta,
+)
+from kiro_asgi.dialects.openai_chat import embeddings
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
@@ -28,6 +36,7 @@ from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.embeddings import Embeddings
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
@@ -178,6 +187,14 @@ class OpenAIChat:
     def render(self, message: Message, meta: ResponseMeta) -> Iterator[bytes]:
         """The JSON body of a collected answer."""
         return render(message, meta)
+
+    def parse_embeddings(self, body: bytes, /) -> ParsedEmbeddings:
+        """Read a request for embeddings."""
+        return embeddings.parse(body)
+
+    def render_embeddings(self, made: Embeddings, asked: ParsedEmbeddings, /) -> Iterator[bytes]:
+        """The body of the answer to *asked*."""
+        return embeddings.render(made, asked)
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte; this API sends the request id in a header only."""

@@ -14,6 +14,7 @@ from attrs import evolve
 from kiro_asgi.simulator.answers import number
 from kiro_asgi.simulator.anthropic import read as read_messages
 from kiro_asgi.simulator.bedrock.checks import FAMILIES, INVOKE, MODELS, RULES, blocks_of, extras, schema_of
+from kiro_asgi.simulator.bedrock.embeddings import LENGTHS, embed
 from kiro_asgi.simulator.bedrock.encoder import REFUSALS, ConverseAnswerEncoder, InvokeAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.conversation import ChatTurn, OfferedTool, Result, as_list, as_map, conversation_of
 from kiro_asgi.simulator.encoding import AnswerEncoder
@@ -179,23 +180,29 @@ def _foundation_models(models: tuple[Model, ...], parameters: Mapping[str, str])
     entries: dict[str, dict[str, Any]] = {}
     for model in models:
         base, family = _base(model), FAMILIES[model.family]
-        entries[base] = {
-            "modelArn": _model_arn(base),
-            "modelId": base,
-            "modelName": base.partition(".")[2],
-            "providerName": base.partition(".")[0].title(),
-            "inputModalities": ["TEXT", "IMAGE"] if family.images else ["TEXT"],
-            "outputModalities": ["TEXT"],
-            "responseStreamingSupported": True,
-            "customizationsSupported": [],
-            "inferenceTypesSupported": ["ON_DEMAND" if base == model.id else "INFERENCE_PROFILE"],
-            "modelLifecycle": {"status": "ACTIVE"},
-        }
+        kinds = ["TEXT", "IMAGE"] if family.images else ["TEXT"]
+        entries[base] = _foundation_model(base, kinds, "TEXT", "ON_DEMAND" if base == model.id else "INFERENCE_PROFILE")
+    entries |= {name: _foundation_model(name, ["TEXT"], "EMBEDDING", "ON_DEMAND") for name in LENGTHS}
     wanted = parameters.get("byInferenceType")
     return {
         "modelSummaries": [
             entry for entry in entries.values() if wanted is None or wanted in entry["inferenceTypesSupported"]
         ]
+    }
+
+
+def _foundation_model(base: str, inputs: list[str], output: str, inference: str) -> dict[str, Any]:
+    return {
+        "modelArn": _model_arn(base),
+        "modelId": base,
+        "modelName": base.partition(".")[2],
+        "providerName": base.partition(".")[0].title(),
+        "inputModalities": inputs,
+        "outputModalities": [output],
+        "responseStreamingSupported": output == "TEXT",
+        "customizationsSupported": [],
+        "inferenceTypesSupported": [inference],
+        "modelLifecycle": {"status": "ACTIVE"},
     }
 
 
@@ -221,6 +228,7 @@ def _inference_profiles(models: tuple[Model, ...], parameters: Mapping[str, str]
 BEDROCK: Final = SimulatedFormat(
     name="bedrock",
     endpoints=(
+        FormatEndpoint.at(r"/model/(?:[a-z]+\.)?(?:amazon|cohere)\.[^/]*embed[^/]*/invoke", "POST", "embed"),
         FormatEndpoint.at(r"/model/[^/]+/(?:converse(?:-stream)?|invoke(?:-with-response-stream)?)", "POST", "chat"),
         FormatEndpoint.at(r"/model/[^/]+/count-tokens", "POST", "count"),
         FormatEndpoint.at(r"/foundation-models|/inference-profiles", "GET", "models"),
@@ -246,6 +254,7 @@ BEDROCK: Final = SimulatedFormat(
     model_list=_foundation_models,
     other_lists={"/inference-profiles": _inference_profiles},
     token_count=lambda size: {"inputTokens": size},
+    embeddings=embed,
     bad_request=lambda message: refusal(400, "ValidationException", message),
     unknown_model=_unknown_model,
 )

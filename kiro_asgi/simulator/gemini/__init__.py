@@ -19,6 +19,8 @@ from kiro_asgi.simulator.conversation import (
 from kiro_asgi.simulator.default_answer import compose
 from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.gemini.checks import RULES, contents_of, either, parts_of
+from kiro_asgi.simulator.gemini.embeddings import MODEL as EMBEDDING_MODEL
+from kiro_asgi.simulator.gemini.embeddings import embed
 from kiro_asgi.simulator.gemini.encoder import REFUSALS, GeminiAnswerEncoder, bad_request, envelope, refusal
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
@@ -143,11 +145,11 @@ def _model_list(models: tuple[Model, ...], parameters: Mapping[str, str]) -> Map
         for model in models
     ]
     embedding = {
-        "name": "models/gemini-embedding-001",
+        "name": f"models/{EMBEDDING_MODEL}",
         "displayName": "Gemini Embedding 001",
         "inputTokenLimit": 2048,
         "outputTokenLimit": 1,
-        "supportedGenerationMethods": ["embedContent"],
+        "supportedGenerationMethods": ["embedContent", "countTextTokens", "countTokens"],
     }
     entries.append(embedding)
     first = int(number(parameters.get("pageToken", ""), 0, 1000))
@@ -164,6 +166,7 @@ GEMINI: Final = SimulatedFormat(
     name="gemini",
     endpoints=(
         FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:(?:streamG|g)enerateContent", "POST", "chat"),
+        FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:batchEmbedContents", "POST", "embed"),
         FormatEndpoint.at(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens", "POST", "count"),
         FormatEndpoint.at(r"/v1(?:beta|alpha)/models", "GET", "models"),
     ),
@@ -191,6 +194,7 @@ GEMINI: Final = SimulatedFormat(
     encoder=_encoder,
     model_list=_model_list,
     token_count=lambda size: {"totalTokens": size},
+    embeddings=embed,
     bad_request=lambda message: refusal(*bad_request(message)),
     unknown_model=_unknown_model,
 )

@@ -10,6 +10,7 @@ from kiro_asgi.simulator.format import FormatEndpoint, Question, SimulatedFormat
 from kiro_asgi.simulator.markers import habit, repertoire
 from kiro_asgi.simulator.models import Model
 from kiro_asgi.simulator.openai.checks import OUTPUT, RULES, messages_of, parts_of
+from kiro_asgi.simulator.openai.embeddings import LENGTHS, embed
 from kiro_asgi.simulator.openai.encoder import CREATED, INVALID, REFUSALS, OpenAIAnswerEncoder, envelope, refusal
 from kiro_asgi.simulator.request import RecordedRequest, access_key_of, bearer, signature_fault
 from kiro_asgi.simulator.scripts import Script
@@ -96,9 +97,9 @@ def _images(parts: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def model_list(models: tuple[Model, ...], _: Mapping[str, str]) -> Mapping[str, Any]:
-    """The list, of the models of both APIs."""
-    models = tuple(dict.fromkeys((*models, *RESPONSES_MODELS)))
-    entries = [{"id": model.id, "object": "model", "created": CREATED, "owned_by": "simulated"} for model in models]
+    """The list, of the models of all APIs."""
+    names = dict.fromkeys((*(model.id for model in (*models, *RESPONSES_MODELS)), *LENGTHS))
+    entries = [{"id": name, "object": "model", "created": CREATED, "owned_by": "simulated"} for name in names]
     return {"object": "list", "data": entries}
 
 
@@ -121,6 +122,7 @@ OPENAI: Final = SimulatedFormat(
     name="openai",
     endpoints=(
         FormatEndpoint.at(r"(?:/v1)?/chat/completions", "POST", "chat"),
+        FormatEndpoint.at(r"(?:/v1)?/embeddings", "POST", "embed"),
         FormatEndpoint.at(r"(?:/v1)?/models", "GET", "models"),
         FormatEndpoint.at(r"/copilot_internal/v2/token", "GET", "token"),
     ),
@@ -146,6 +148,7 @@ OPENAI: Final = SimulatedFormat(
     encoder=lambda request, question, used: OpenAIAnswerEncoder(question, used),
     model_list=model_list,
     token_count=lambda size: {"input_tokens": size},
+    embeddings=embed,
     bad_request=lambda message: refusal(400, INVALID, None, message),
     unknown_model=unknown_model,
 )

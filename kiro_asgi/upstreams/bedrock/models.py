@@ -206,6 +206,10 @@ UNKNOWN: Final = Family()
 _PROVIDER: Final = re.compile(r"[a-z0-9]+\.[a-z0-9]")
 
 
+_EMBEDS: Final = re.compile(r"embed")
+"""In ids of models that make embeddings."""
+
+
 def base_model(name: str) -> str:
     """The id of the model that an id, a profile's id or an ARN names; what follows the ARN's kind where it hides it."""
     name = name.strip().lower()
@@ -234,7 +238,8 @@ def is_claude(model: ModelCard) -> bool:
 
 def card_of(model: str, name: str = "", base: str = "", images: bool | None = None) -> ModelCard:
     """A model by its id; *base* is the model behind it, where the id does not show it."""
-    found = family_of(ModelCard(model, base))
+    named = ModelCard(model, base)
+    found, known = family_of(named), behind(named)
     return ModelCard(
         model,
         base or name,
@@ -242,6 +247,7 @@ def card_of(model: str, name: str = "", base: str = "", images: bool | None = No
         max_output_tokens=found.max_output_tokens,
         images=found.images if images is None else images,
         efforts=found.reasoning.levels if found.reasoning else (),
+        embeds=bool(_EMBEDS.search(known)) if _PROVIDER.match(known) else None,
     )
 
 
@@ -263,7 +269,7 @@ def models_path(page: str) -> str:
     """
     kind, _, token = page.partition(" ")
     if not kind:
-        return "/foundation-models?byOutputModality=TEXT&byInferenceType=ON_DEMAND"
+        return "/foundation-models?byInferenceType=ON_DEMAND"
     query = {"maxResults": "1000", "type": kind, **({"nextToken": token} if token else {})}
     return f"/inference-profiles?{urlencode(query)}"
 
@@ -285,11 +291,11 @@ def parse_models(body: bytes) -> ModelPage:
 
 
 def _foundation(entry: Any) -> ModelCard | None:
-    """One that answers in text and can be asked without a profile."""
+    """One that answers in text, or makes embeddings of texts, and can be asked without a profile."""
     model = text_of(entry, "modelId") if type(entry) is dict else ""
     lifecycle = entry.get("modelLifecycle") if model else None
     legacy = type(lifecycle) is dict and text_of(lifecycle, "status") not in ("", "ACTIVE")
-    if not model or legacy or "TEXT" not in _words(entry, "outputModalities", "TEXT"):
+    if not model or legacy or not {"TEXT", "EMBEDDING"} & {*map(str, _words(entry, "outputModalities", "TEXT"))}:
         return None
     if "ON_DEMAND" not in _words(entry, "inferenceTypesSupported", "ON_DEMAND"):
         return None

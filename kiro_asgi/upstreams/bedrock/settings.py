@@ -52,7 +52,7 @@ class BedrockSettings(DirectSettings):
     """Names of betas that every request to Claude asks for, as well as the client's."""
 
     guardrail: str = setting("", LINE)
-    """Id or ARN of a guardrail for every request.  Empty: none."""
+    """Id or ARN of a guardrail for every request but those for embeddings.  Empty: none."""
 
     guardrail_version: str = setting("DRAFT", PART)
     """Version of the guardrail."""

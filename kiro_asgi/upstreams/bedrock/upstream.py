@@ -26,6 +26,7 @@ from kiro_asgi.upstreams.aws import REGIONS, key_life, region_in
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
+from kiro_asgi.upstreams.bedrock.embeddings import BedrockEmbedder
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
 from kiro_asgi.upstreams.bedrock.request import ConverseOptions, content_of, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
@@ -140,6 +141,10 @@ class BedrockUpstream(DirectUpstream):
         body = claude.invoked(rendered.document, claude.betas((*self.betas, *prompt.betas), notes))
         request = self._ask(model, "invoke-with-response-stream", credential, body, FRAMES, self.invoke_headers)
         return evolve(rendered, request=request, document=body, notes=(*rendered.notes, *notes.found()))
+
+    def embedding_request(self, body: Mapping[str, Any], credential: Credential, model: ModelCard) -> UpstreamRequest:
+        """Ask *model* for embeddings with this *body*; guardrails and tiers are for models that answer."""
+        return self._ask(model, "invoke", credential, body, JSON)
 
     def _ask(
         self,
@@ -282,7 +287,8 @@ def set_up(configured: Configured[BedrockSettings]) -> Setup:
         setup = evolve(setup, choose=lambda model: upstream if models.is_claude(model) else converse)
     assert isinstance(setup.access, Keys)
     examine = partial(_life_of, named[0][1], machine) if signer is None else signer.chosen
-    return evolve(setup, access=evolve(setup.access, named=named, examine=examine))
+    access = evolve(setup.access, named=named, examine=examine)
+    return evolve(setup, access=access, embedder=BedrockEmbedder(upstream.embedding_request))
 
 
 def _life_of(key: str, machine: Machine) -> str:

@@ -119,6 +119,20 @@ KNOWN: Final[tuple[ModelCard, ...]] = (
 """The models that the documentation names.  Windows are of the prompt alone."""
 
 
+EMBEDDING: Final[tuple[ModelCard, ...]] = (
+    ModelCard(
+        "gemini-embedding-001",
+        "Gemini Embedding 001",
+        context_window=2_048,
+        max_output_tokens=0,
+        images=False,
+        thinking=frozenset(),
+        embeds=True,
+    ),
+)
+"""Its embedding models."""
+
+
 def normalise(model: str) -> str:
     """One spelling: a model's id without ``models/``, which the service writes before it, or ``google/``."""
     return model.strip().removeprefix("google/").removeprefix("models/")
@@ -131,7 +145,7 @@ def models_request(base: str, headers: tuple[tuple[bytes, bytes], ...], page: st
 
 
 def parse_models(body: bytes) -> ModelPage:
-    """The models of an answer that generate content, in its order; absent facts have our defaults.
+    """The models of an answer that generate content or make embeddings, in its order; absent facts have our defaults.
 
     Raises:
         UpstreamProtocolError: Not a JSON object.
@@ -142,8 +156,11 @@ def parse_models(body: bytes) -> ModelPage:
 
 def _card(entry: Mapping[str, Any]) -> ModelCard | None:
     model, methods = normalise(text_of(entry, "name")), entry.get("supportedGenerationMethods")
-    if not model or "generateContent" not in (methods if type(methods) is list else ()):
+    known_methods = methods if type(methods) is list else ()
+    if not model:
         return None
+    if "generateContent" not in known_methods:
+        return _embedding(model, entry) if "embedContent" in known_methods else None
     known = next((card for card in KNOWN if card.id == model), _known(model, ""))
     if entry.get("thinking") is False:
         known = evolve(known, efforts=(), thinking=frozenset())
@@ -155,3 +172,8 @@ def _card(entry: Mapping[str, Any]) -> ModelCard | None:
         context_window=limit_of(entry, "inputTokenLimit", known.context_window),
         max_output_tokens=limit_of(entry, "outputTokenLimit", known.max_output_tokens),
     )
+
+
+def _embedding(model: str, entry: Mapping[str, Any]) -> ModelCard:
+    window = limit_of(entry, "inputTokenLimit", EMBEDDING[0].context_window)
+    return evolve(EMBEDDING[0], id=model, name=text_of(entry, "displayName"), context_window=window)

@@ -32,6 +32,7 @@ from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
 from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
+from kiro_asgi.upstreams.gemini.embeddings import GeminiEmbedder
 from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
 from kiro_asgi.upstreams.gemini.request import API, MAX_STOPS, content_of, document
 from kiro_asgi.upstreams.gemini.rules import RULES
@@ -45,6 +46,7 @@ ENDPOINT: Final = "https://generativelanguage.googleapis.com"
 
 STREAMED: Final = "streamGenerateContent?alt=sse"
 COLLECTED: Final = "generateContent"
+EMBEDDED: Final = "batchEmbedContents"
 
 SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
 """Codes of errors that an answer's JSON Schema may have caused; for many the service sends the last, and no more."""
@@ -127,7 +129,7 @@ class GeminiUpstream(DirectUpstream):
     """Makes the id of a call that comes without one: letters, digits, at most 50."""
 
     traits: Traits = field(init=False)
-    builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
+    builtin: tuple[ModelCard, ...] = field(init=False, default=(*models.KNOWN, *models.EMBEDDING))
 
     @traits.default
     def _make_traits(self) -> Traits:
@@ -165,6 +167,10 @@ class GeminiUpstream(DirectUpstream):
         """Call the method *verb* of *model*."""
         path = f"/v1beta/models/{quote(model.id, safe='', errors='replace')}:{verb}"
         return self.post(self.url(credential, path, ENDPOINT), credential, body, accept)
+
+    def embedding_request(self, body: bytes, credential: Credential, model: ModelCard) -> UpstreamRequest:
+        """Ask *model* for embeddings with this *body*."""
+        return self.ask(body, credential, model, EMBEDDED, JSON)
 
     @property
     def forwarding(self) -> GeminiForwarding | None:
@@ -241,4 +247,5 @@ def set_up(configured: Configured[GeminiSettings]) -> Setup:
     upstream = GeminiUpstream(
         safety_threshold=configured.settings.safety_threshold, new_id=configured.token, **common(configured)
     )
-    return direct_setup(configured, upstream, RULES, ENDPOINT)
+    setup = direct_setup(configured, upstream, RULES, ENDPOINT)
+    return evolve(setup, embedder=GeminiEmbedder(upstream.embedding_request))

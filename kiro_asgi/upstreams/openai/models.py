@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
+
+from attrs import evolve
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
 from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
@@ -64,7 +67,7 @@ _DEFAULTS: Final = ModelCard("")
 
 
 def _card(name: str, title: str, window: int, output: int) -> ModelCard:
-    return ModelCard(name, title, window, output, efforts=efforts_of(name) or ())
+    return ModelCard(name, title, window, output, efforts=efforts_of(name) or (), embeds=False)
 
 
 BUILTIN: Final[tuple[ModelCard, ...]] = (
@@ -83,6 +86,13 @@ BUILTIN: Final[tuple[ModelCard, ...]] = (
 """OpenAI's, as its model pages have them."""
 
 
+EMBEDDING: Final[tuple[ModelCard, ...]] = tuple(
+    ModelCard(name, context_window=8_192, max_output_tokens=0, images=False, embeds=True)
+    for name in ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
+)
+"""OpenAI's embedding models."""
+
+
 def longest_answer(model: ModelCard) -> int | None:
     """Tokens of the longest answer, thinking included; ``None`` where neither the server nor the name shows it."""
     if model.max_output_tokens != _DEFAULTS.max_output_tokens:
@@ -92,9 +102,17 @@ def longest_answer(model: ModelCard) -> int | None:
 
 
 _NO_CHAT: Final = re.compile(
-    r"embedding|whisper|tts|dall-e|moderation|davinci|babbage|realtime|transcribe|image|audio|sora|instruct"
+    r"whisper|tts|dall-e|moderation|davinci|babbage|realtime|transcribe|image|audio|sora|instruct"
 )
-"""In names of OpenAI's models that do not speak this API."""
+"""In names of OpenAI's models that are not asked here."""
+
+_EMBEDS: Final = re.compile(r"embedding")
+"""In names of OpenAI's models that make embeddings."""
+
+_KINDS: Final[Mapping[str, bool]] = MappingProxyType(
+    {"embedding": True, "embeddings": True, "chat": False, "llm": False, "vlm": False}
+)
+"""``type`` in the lists of Together and LM Studio to whether the model makes embeddings."""
 
 _WINDOWS: Final = (
     ("context_length",),
@@ -143,14 +161,17 @@ def parse_models(body: bytes, *, custom: bool) -> ModelPage:
     if type(listing) is dict:
         listing = listing.get("data") or listing.get("models") or []
     cards = listed(expected(listing, list), _read)
-    return ModelPage(cards if custom else tuple(card for card in cards if not _NO_CHAT.search(card.id)))
+    if custom:
+        return ModelPage(cards)
+    asked = (card for card in cards if not _NO_CHAT.search(card.id))
+    return ModelPage(tuple(evolve(card, embeds=bool(_EMBEDS.search(card.id))) for card in asked))
 
 
 def _read(entry: Any) -> ModelCard | None:
     name = _at(entry, ("id",)) or _at(entry, ("name",))
     if type(name) is not str or not name:
         return None
-    known = next((card for card in BUILTIN if card.id == name), _DEFAULTS)
+    known = next((card for card in (*BUILTIN, *EMBEDDING) if card.id == name), _DEFAULTS)
     title, efforts = _at(entry, ("name",)), _at(entry, _EFFORTS)
     return ModelCard(
         name,
@@ -160,6 +181,7 @@ def _read(entry: Any) -> ModelCard | None:
         _images(entry, known.images),
         tuple(level for level in LEVELS if level in efforts) if type(efforts) is list else known.efforts,
         thinking=_thinking(entry),
+        embeds=_KINDS.get(str(_at(entry, ("type",))), known.embeds),
     )
 
 

@@ -92,6 +92,10 @@ class OpenAISettings(SignedSettings):
     ``stream.relay`` and the request allow it: ``auto`` (to OpenAI, the slice ``openai``; not to a server in
     ``custom``), ``allow`` or ``never``."""
 
+    embedding_inputs: int = setting(0, Bounds(0, 100_000))
+    """Most texts in one request for embeddings; a request with more is sent in parts.  0: as many as OpenAI takes, and
+    256 of another service."""
+
     include_usage: bool = True
     """Ask for the tokens that a stream cost; to be switched off for a service that refuses ``stream_options``."""
 

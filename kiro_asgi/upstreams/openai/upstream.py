@@ -24,7 +24,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.access import KeyExchange
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
-from kiro_asgi.upstreams.headers import Headers
+from kiro_asgi.upstreams.headers import JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models, responses_answer, responses_request
 from kiro_asgi.upstreams.openai.adapting import (
@@ -41,6 +41,7 @@ from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.codex import CODEX, CodexQuota
 from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
+from kiro_asgi.upstreams.openai.embeddings import OPENAI_SIZE, USUAL_SIZE, OpenAIEmbedder
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import API, ChatRenderOptions, content_of, document, is_guaranteed
@@ -95,7 +96,7 @@ class OpenAIServer(DirectUpstream):
     @property
     def builtin(self) -> tuple[ModelCard, ...]:
         """OpenAI's models; of any other server nothing is known before it is asked."""
-        return () if self.is_custom(self.endpoint) else models.BUILTIN
+        return () if self.is_custom(self.endpoint) else (*models.BUILTIN, *models.EMBEDDING)
 
     def fetches(self, part: Attachment) -> bool:
         """Whether the service itself fetches *part*: images, but no documents."""
@@ -133,6 +134,10 @@ class OpenAIServer(DirectUpstream):
             *self.request_headers(credential, (b"accept", b"text/event-stream, application/json")),
         )
         return UpstreamRequest("POST", self._address(credential, path), sent, body, self.signing(credential))
+
+    def embedding_request(self, body: bytes, credential: Credential) -> UpstreamRequest:
+        """Ask for embeddings with this *body*."""
+        return self.post(self._address(credential, "/embeddings"), credential, body, JSON)
 
     def _address(self, credential: Credential, path: str) -> str:
         """URL of *path*; a query at the end of the endpoint goes with every request."""
@@ -536,11 +541,17 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
     tags, exchange = settings.thinking_tags, _exchange(settings)
     setup = direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
     scan = settings.thinking_scan if tags else "start"
-    setup = evolve(setup, answer_options=evolve(setup.answer_options, thinking_scan=scan))
+    custom = upstream.is_custom(upstream.endpoint)
+    inputs = settings.embedding_inputs or (USUAL_SIZE if custom else OPENAI_SIZE)
+    setup = evolve(
+        setup,
+        answer_options=evolve(setup.answer_options, thinking_scan=scan),
+        embedder=OpenAIEmbedder(upstream.embedding_request, inputs, custom),
+    )
     match settings.api:
         case "responses":
             return evolve(setup, upstream=responses)
-        case "auto" if not upstream.is_custom(upstream.endpoint):
+        case "auto" if not custom:
             setup = evolve(setup, choose=lambda model: responses if wants_responses(model.id) else upstream)
     return setup if upstream.responses is None else evolve(setup, others=(responses,))
 

@@ -63,6 +63,14 @@ for (const marker of given.broken) {
   );
 }
 
+for (const model of given.embeddingModels) {
+  await report(`embeddings ${model}`, async () => {
+    const made = await client.embeddings.create({ model, input: ["a cat", "a dog"] });
+    const numbers = await client.embeddings.create({ model, input: "a cat", encoding_format: "float" });
+    return { model: made.model, vectors: made.data.map((each) => each.embedding), float: numbers.data[0].embedding };
+  });
+}
+
 const patient = connect(given.impatient, { maxRetries: 1 });
 await report("retry passing", () => patient.chat.completions.create(asked(given.retried.chat)));
 await report("retry final", () => patient.chat.completions.create(asked(given.final.chat)));

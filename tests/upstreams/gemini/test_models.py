@@ -46,7 +46,11 @@ def test_models_that_generate_are_offered() -> None:
         {"name": "models/odd"},
     )
 
-    assert [card.id for card in found.cards] == ["gemini-2.5-pro", "gemini-9-flash"]
+    assert [(card.id, card.embeds) for card in found.cards] == [
+        ("gemini-2.5-pro", None),
+        ("gemini-9-flash", None),
+        ("embedding", True),
+    ]
     assert (found.cards[0].name, found.cards[0].context_window, found.cards[0].max_output_tokens) == ("Pro", 99, 65_536)
     assert found.cards[1].max_output_tokens == 7
     assert found.cards[1].efforts == ("minimal", "low", "medium", "high")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -24,7 +25,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
-from kiro_asgi.upstreams.openai.models import BUILTIN
+from kiro_asgi.upstreams.openai.models import BUILTIN, EMBEDDING
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.upstreams.kiro.prompts import ask, assistant, user
@@ -121,7 +122,8 @@ THINKS = frozenset({ThinkingForm.EFFORT})
 
 def test_models_that_are_known() -> None:
     """OpenAI's own; of other servers none."""
-    assert OpenAIUpstream().builtin == OpenAIUpstream(endpoint="https://eu.api.openai.com/v1").builtin == BUILTIN
+    known = (*BUILTIN, *EMBEDDING)
+    assert OpenAIUpstream().builtin == OpenAIUpstream(endpoint="https://eu.api.openai.com/v1").builtin == known
     assert OpenAIUpstream(endpoint="http://localhost/v1").builtin == ()
     assert OpenAIUpstream().normalise(" GPT-5 ") == "gpt-5"
 
@@ -159,10 +161,23 @@ def test_lists_of_models(body: bytes, card: ModelCard) -> None:
 
 def test_models_that_do_not_speak_this_api_are_left_out() -> None:
     """Where names say so, which is at OpenAI only; an empty list is one."""
-    body = b'{"data":[{"id":"text-embedding-3-small"},{"id":"gpt-4o"},{"id":"tts-1"}]}'
+    body = b'{"data":[{"id":"text-embedding-4"},{"id":"gpt-4o"},{"id":"tts-1"}]}'
 
-    assert [card.id for card in OpenAIUpstream().parse_models(body).cards] == ["gpt-4o"]
-    assert len(OpenAIUpstream(endpoint="http://localhost/v1").parse_models(body).cards) == 3
+    cards = OpenAIUpstream().parse_models(body).cards
+    assert [(card.id, card.embeds) for card in cards] == [("text-embedding-4", True), ("gpt-4o", False)]
+    others = OpenAIUpstream(endpoint="http://localhost/v1").parse_models(body).cards
+    assert [card.embeds for card in others] == [None, False, None]
+
+
+@pytest.mark.parametrize(("kind", "embeds"), [("embeddings", True), ("embedding", True), ("llm", False), ("new", None)])
+def test_whether_a_model_makes_embeddings_is_read_where_a_server_says_it(kind: str, embeds: bool | None) -> None:
+    """LM Studio and Together do."""
+    body = json.dumps({"data": [{"id": "nomic", "type": kind}]}).encode()
+
+    assert OpenAIUpstream(endpoint="http://localhost/v1").parse_models(body).cards[0].embeds is embeds
+
+
+def test_an_empty_list_of_models_is_one() -> None:
     assert OpenAIUpstream().parse_models(b'{"object":"list","data":null}') == ModelPage(())
 
 

@@ -1,0 +1,283 @@
+"""Requests for embeddings, and the vectors that come back.
+
+A service takes so many inputs at once.  A request with more is sent in parts, one after the other, and its vectors are
+joined in the order of the inputs.  What has come is kept where a later part fails: the next attempt goes on from there,
+but for one at another model, whose vectors mean something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Self
+
+from attrs import define, evolve, field, frozen
+
+from kiro_asgi.asgi.exchange.facts import Estimate
+from kiro_asgi.asgi.exchange.model_routes import Permit, Route, require_permit
+from kiro_asgi.asgi.exchange.output import Output, Whole
+from kiro_asgi.asgi.exchange.plan import first_event_timeout
+from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading
+from kiro_asgi.asgi.exchange.settling import Settler
+from kiro_asgi.asgi.protocol import Headers, Send
+from kiro_asgi.asgi.scheduling import Offload
+from kiro_asgi.config import Settings
+from kiro_asgi.dialects.base import EmbeddingDialect, ParsedEmbeddings
+from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
+from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.model.message import Message
+from kiro_asgi.model.notes import Note
+from kiro_asgi.stages.estimate import Estimator
+from kiro_asgi.upstreams.base import Credential, Embedder, Rendered, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.headers import JSON, require_media_type
+
+
+@define(kw_only=True)
+class EmbeddingRequest:
+    """A client's request for embeddings, whichever upstream is going to answer."""
+
+    request_id: str
+    permit: Permit
+    dialect: EmbeddingDialect
+    size: int
+    """Bytes of the request."""
+
+    parsed: ParsedEmbeddings
+
+    @property
+    def model(self) -> str:
+        """As the client wrote it."""
+        return self.parsed.prompt.model
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """None: nothing is sampled."""
+        return {}
+
+    @property
+    def response_id(self) -> str:
+        """Empty: vectors have no identifier."""
+        return ""
+
+    def without_passthrough(self) -> Self:
+        """The same: each is translated."""
+        return self
+
+
+@frozen(kw_only=True)
+class EmbeddingExchange:
+    """An exchange whose answer is vectors."""
+
+    request: EmbeddingRequest
+    route: Route
+    embedder: Embedder
+    credential: Credential
+    estimate: Estimate
+    parts: tuple[EmbeddingPrompt, ...]
+    """What is asked, in as many requests as the service needs."""
+
+    made: list[Embeddings] = field(factory=list, repr=False)
+    """The answers to the first of them; they grow while it is answered."""
+
+    @property
+    def upstream(self) -> Upstream:
+        """The route's."""
+        return self.route.provider.setup.upstream
+
+    @property
+    def rendered(self) -> Rendered:
+        """The first part that has no answer yet."""
+        return Rendered(self.embedder.request(self.parts[len(self.made)], self.route.model, self.credential))
+
+    @property
+    def operation(self) -> str:
+        """Embeddings."""
+        return "embeddings"
+
+    @property
+    def streamed(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Nothing: what a service lacks is refused."""
+        return ()
+
+    @property
+    def first_event_timeout(self) -> float:
+        """Seconds from asking the upstream to the whole answer to a part."""
+        return first_event_timeout(self.route.provider.setup.answer_options, self.estimate.input_tokens, thinks=False)
+
+    @property
+    def expected(self) -> Usage:
+        """Tokens of the inputs, by an estimate."""
+        return Usage(self.estimate.input_tokens)
+
+    @property
+    def known_answer(self) -> Message | None:
+        """``None``: the service makes all vectors."""
+        return None
+
+    def sizes(self) -> Mapping[str, int]:
+        """Counts of what the upstream is sent."""
+        return {"inputs": sum(len(part.inputs) for part in self.parts), "parts": len(self.parts)}
+
+    def with_credential(self, credential: Credential) -> EmbeddingExchange:
+        """The same request in the name of *credential*."""
+        return evolve(self, credential=credential)
+
+    def with_route(self, route: Route) -> EmbeddingExchange:
+        """The same request, with another way to go on if it fails."""
+        return evolve(self, route=route)
+
+    async def adapted(self, error: KiroAsgiError, offload: Offload) -> EmbeddingExchange | None:
+        """``None``: there is no other form."""
+        return None
+
+    def reminded(self, complaint: str) -> EmbeddingExchange:
+        """The same: vectors break no promise."""
+        return self
+
+    def output(
+        self, send: Send, headers: Callable[[], Headers], settings: Settings, clock: Callable[[], float]
+    ) -> EmbeddingOutput:
+        """Where the vectors go: into one body."""
+        request = self.request
+        return EmbeddingOutput(
+            send, headers, clock, lambda made: request.dialect.render_embeddings(made, request.parsed)
+        )
+
+    def reading(self, output: EmbeddingOutput, context: AnswerContext) -> EmbeddingReading:
+        """Make the reader of one attempt's answers into *output*."""
+        return EmbeddingReading(self, output, context)
+
+
+@define
+class EmbeddingOutput(Whole[Embeddings]):
+    """Sends all vectors in one body."""
+
+    _clock: Callable[[], float]
+    _render: Callable[[Embeddings], Iterable[bytes]]
+    _made: Embeddings = field(init=False, default=Embeddings(()))
+
+    def restart(self) -> None:
+        """Nothing: vectors are put when all of them are there."""
+
+    def put(self, items: Iterable[Embeddings], /) -> None:
+        """Take all vectors."""
+        (self._made,) = items
+
+    async def finish(self) -> None:
+        """Send them."""
+        await self._respond_in_slices(self._render(self._made), self._clock)
+
+
+@define
+class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
+    """Reads the vectors of each part."""
+
+    _body: bytearray = field(init=False, factory=bytearray)
+
+    @property
+    def begun(self) -> bool:
+        """Never: a part of an answer is nothing to wait for the rest of."""
+        return False
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the inputs that were read so far; ``None`` before there are any."""
+        exchange = self._exchange
+        if not exchange.made:
+            return None
+        counts = [each.tokens for each in exchange.made]
+        counted = [count for count in counts if count is not None]
+        if len(counted) == len(exchange.parts):
+            return Usage(sum(counted), input_source=UsageSource.UPSTREAM, output_source=UsageSource.UPSTREAM)
+        share = len(exchange.made) / len(exchange.parts)
+        return Usage(round(exchange.estimate.input_tokens * share), output_source=UsageSource.UPSTREAM)
+
+    def open(self) -> Iterable[Embeddings]:
+        """Nothing."""
+        return ()
+
+    async def next_part(self) -> Callable[[], UpstreamRequest] | None:
+        """Makes the request for the next part; ``None`` after the last.
+
+        Raises:
+            KiroAsgiError: The answer to this one has not as many vectors as it has inputs, or is none.
+        """
+        if not self._accepted:
+            return None
+        exchange = self._exchange
+        await self._advance()
+        body, self._body = bytes(self._body), bytearray()
+        read = partial(exchange.embedder.read, self._headers, body)
+        made = await self._context.offload.run(len(body), read)
+        asked = exchange.parts[len(exchange.made)]
+        if len(made.vectors) != len(asked.inputs):
+            raise UpstreamProtocolError(
+                f"the service made {len(made.vectors)} embeddings of {len(asked.inputs)} inputs",
+                code="upstream.embeddings",
+            )
+        self._require_room(sum(len(vector) for each in (*exchange.made, made) for vector in each.vectors))
+        exchange.made.append(made)
+        if len(exchange.made) == len(exchange.parts):
+            return None
+        self._accepted = False
+        return lambda: exchange.rendered.request
+
+    async def finish(self) -> None:
+        """Bring the vectors to the client.
+
+        Raises:
+            KiroAsgiError: What the upstream's refusal means.
+        """
+        if not self._accepted:
+            self._refuse()
+        usage = self.usage
+        assert usage is not None, "an answer that was not read"
+        vectors = (vector for each in self._exchange.made for vector in each.vectors)
+        self._output.put([Embeddings(tuple(vectors), usage.input_tokens)])
+        await self._output.finish()
+
+    def _accept(self, content_type: str) -> None:
+        require_media_type(content_type, (JSON,))
+
+    async def _advance(self) -> None:
+        for chunk in self._taken():
+            self._body += chunk
+            self._require_room(len(self._body))
+
+    def _require_room(self, size: int) -> None:
+        most = self._settings.limits.answer_bytes
+        if size > most:
+            message = f"the embeddings have more than {most} bytes (limits.answer_bytes)"
+            raise AnswerTooLarge(message, code="answer_too_large")
+
+
+@define(kw_only=True)
+class EmbeddingFactory(Settler[EmbeddingRequest]):
+    """Settles the requests of one application for embeddings."""
+
+    _offload: Offload
+    _estimator: Estimator
+
+    async def _settled(self, request: EmbeddingRequest, route: Route) -> EmbeddingExchange:
+        require_permit(request.permit, route.provider, route.model)
+        embedder, prompt = self.models.embedder(route), request.parsed.prompt
+        await self._offload.run(request.size, partial(embedder.check, prompt, route.model))
+        return EmbeddingExchange(
+            request=request,
+            route=route,
+            embedder=embedder,
+            credential=await route.provider.credentials.get(route.model.id),
+            estimate=await self._offload.run(request.size, partial(self._estimated, prompt)),
+            parts=prompt.parts(embedder.size(route.model)),
+        )
+
+    def _estimated(self, prompt: EmbeddingPrompt) -> Estimate:
+        estimate = self._estimator.estimate_tokens
+        tokens = sum(estimate(each) if isinstance(each, str) else len(each) for each in prompt.inputs)
+        return Estimate(self._estimator, round(tokens), tokens)

@@ -1,0 +1,131 @@
+"""Tables of clients' keys in a file of settings, changed line by line: all else stays as its author wrote it.
+
+A change is written only if the file then says what it said before but for that change, however the table is written.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+from attrs import frozen
+
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.private import write_new_file
+
+_HEADER: Final = re.compile(r"\s*\[")
+"""Beginning of the line that begins another table."""
+
+
+@frozen
+class KeyFile:
+    """A file of settings with tables of keys."""
+
+    path: Path
+
+    def set(self, name: str, setting: str, value: str | bool) -> None:
+        """Set *setting* of the key that is called *name*.
+
+        Raises:
+            ConfigError: The file has no such table, or cannot be changed.
+        """
+        written = str(value).lower() if isinstance(value, bool) else f'"{value}"'
+        line = f"{setting} = {written}"
+
+        def change(lines: list[str], first: int, last: int) -> list[str]:
+            old = re.compile(rf"\s*{setting}\s*=")
+            kept = [each for each in lines[first + 1 : last] if not old.match(each)]
+            return [*lines[: first + 1], line, *kept, *lines[last:]]
+
+        def expected(keys: dict[str, Any]) -> None:
+            keys[name][setting] = value
+
+        self._change(name, change, expected)
+
+    def remove(self, name: str) -> None:
+        """Remove the table of the key that is called *name*; errors as of `set`."""
+
+        def change(lines: list[str], first: int, last: int) -> list[str]:
+            return [*lines[:first], *lines[last:]]
+
+        def expected(keys: dict[str, Any]) -> None:
+            del keys[name]
+
+        self._change(name, change, expected)
+
+    def _change(
+        self,
+        name: str,
+        change: Callable[[list[str], int, int], list[str]],
+        expected: Callable[[dict[str, Any]], None],
+    ) -> None:
+        text, before = self._read()
+        if name not in before.get("keys", {}):
+            raise ConfigError(f"{self.path} has no table [keys.{name}]: change it where it is set", code="keys")
+        wanted = copy.deepcopy(before)
+        expected(wanted["keys"])
+        if not wanted["keys"]:
+            del wanted["keys"]
+        lines = text.split("\n")
+        found = _place(lines, name)
+        changed = "\n".join(change(lines, *found)) if found else text
+        if _parsed(changed) != wanted:
+            raise ConfigError(
+                f"{self.path}: the table keys.{name} is written in a form that is not changed here; change it by hand",
+                code="keys",
+            )
+        self._write(changed)
+
+    def _read(self) -> tuple[str, dict[str, Any]]:
+        try:
+            text = self.path.read_bytes().decode()
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}", code="keys") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{self.path}: cannot be read: not UTF-8", code="keys") from None
+        document = _parsed(text)
+        if document is None:
+            raise ConfigError(f"{self.path}: is not TOML; kiro-asgi check tells where", code="keys")
+        return text, document
+
+    def _write(self, text: str) -> None:
+        """Replace the file in one step, with the rights that it has."""
+        target = self.path.resolve()
+        beside = target.with_name(f".{target.name}.{token_hex(4)}")
+        try:
+            write_new_file(beside, text.encode())
+            shutil.copymode(target, beside)
+            os.replace(beside, target)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}", code="keys") from None
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _place(lines: list[str], name: str) -> tuple[int, int] | None:
+    """The first line of the table of the key *name*, and the first behind it; ``None`` where none is found.
+
+    Comments and blank lines at its end may be about what follows.
+    """
+    header = re.compile(rf"""\s*\[\s*keys\s*\.\s*(["']?){re.escape(name)}\1\s*\]\s*(?:#.*)?\r?""")
+    first = next((number for number, line in enumerate(lines) if header.fullmatch(line)), None)
+    if first is None:
+        return None
+    behind = (number for number in range(first + 1, len(lines)) if _HEADER.match(lines[number]))
+    last = next(behind, len(lines))
+    while last > first + 1 and (not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#")):
+        last -= 1
+    return first, last

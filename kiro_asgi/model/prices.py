@@ -1,0 +1,206 @@
+"""Prices of models, and what an answer costs by them, in the operator's currency.
+
+Only what the service has counted is a cost that is known; what comes of an estimate stands apart, and the two are never
+one sum.
+
+Source of the form of the file: https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from attrs import evolve, field, frozen
+
+from kiro_asgi.model.events import Usage, UsageSource
+
+T = TypeVar("T")
+
+_MILLION: Final = 1_000_000
+
+
+@frozen
+class Money:
+    """The cost of an answer."""
+
+    counted: float = 0.0
+    """Of what the service counted."""
+
+    estimated: float = 0.0
+    """Of what was estimated here."""
+
+    @property
+    def total(self) -> float:
+        """Both together: for limits, which must not wait for a count, and for nothing that is shown."""
+        return self.counted + self.estimated
+
+
+@frozen(kw_only=True)
+class Rates:
+    """Prices of one token."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float | None = None
+    """``None``: as any other of the prompt."""
+
+    cache_write: float | None = None
+    thinking: float | None = None
+    """``None``: as any other of the answer."""
+
+    def parts(self, usage: Usage) -> Iterator[tuple[float, UsageSource | None]]:
+        """Cost of each kind of tokens, and where its count comes from."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        thinking = self.output if self.thinking is None else self.thinking
+        yield usage.input_tokens * self.input, usage.input_source
+        yield usage.cache_read_tokens * read, usage.cache_source
+        yield usage.cache_write_tokens * write, usage.cache_source
+        yield (usage.output_tokens - usage.thinking_tokens) * self.output, usage.output_source
+        yield usage.thinking_tokens * thinking, usage.output_source
+
+
+@frozen(kw_only=True)
+class Price:
+    """What answers of one model cost."""
+
+    rates: Rates | None = None
+    """``None``: tokens have no price of their own."""
+
+    above: tuple[tuple[int, Rates], ...] = ()
+    """Tokens of a prompt beyond which all of it, and its answer, costs more; most first."""
+
+    request: float = 0.0
+    credit: float = 0.0
+    """Of one credit, as the service meters them."""
+
+    def cost(self, usage: Usage) -> Money | None:
+        """What an answer of *usage* costs; ``None`` where it costs credits alone, and the service has not said how
+        many."""
+        if self.rates is None and not self.request and usage.metering is None:
+            return None
+        counted, estimated = self.request, 0.0
+        if usage.metering is not None:
+            counted += usage.metering.amount * self.credit
+        longer = (rates for tokens, rates in self.above if usage.prompt_tokens > tokens)
+        rates = next(longer, self.rates)
+        for cost, source in () if rates is None else rates.parts(usage):
+            if source is UsageSource.UPSTREAM:
+                counted += cost
+            else:
+                estimated += cost
+        return Money(counted, estimated)
+
+
+def row_of(text: str) -> tuple[str, tuple[float, ...]]:
+    """Pattern and numbers of a row such as ``gpt-*=1.25/10``."""
+    pattern, _, numbers = text.rpartition("=")
+    return pattern, tuple(map(float, numbers.split("/")))
+
+
+def rates_of(numbers: Iterable[float]) -> Rates:
+    """The rates of a row: of a million tokens of input, output, cache read and cache write."""
+    each = [number / _MILLION for number in numbers]
+    return Rates(
+        input=each[0],
+        output=each[1],
+        cache_read=each[2] if len(each) > 2 else None,
+        cache_write=each[3] if len(each) > 3 else None,
+    )
+
+
+@frozen(kw_only=True)
+class Prices:
+    """The prices of all models, as far as the operator has named them."""
+
+    rates: tuple[tuple[str, Rates], ...] = ()
+    """Pattern of models to their rates; the first that fits counts."""
+
+    thinking: tuple[tuple[str, float], ...] = ()
+    """The same for the price of a token of thinking."""
+
+    requests: tuple[tuple[str, float], ...] = ()
+    credits: tuple[tuple[str, float], ...] = ()
+    table: Mapping[str, Price] = field(factory=dict, repr=False)
+    """Prices by exact name, for models that no pattern fits."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any."""
+        return bool(self.rates or self.requests or self.credits or self.table)
+
+    def of(self, upstream: str, model: str) -> Price | None:
+        """The price of *model* at *upstream*; ``None`` where it has none."""
+        names = f"{upstream}/{model}", model
+        rates, thinking = _first(self.rates, names), _first(self.thinking, names)
+        request, credit = _first(self.requests, names), _first(self.credits, names)
+        listed = next((self.table[name] for name in names if name in self.table), None)
+        price = listed if rates is None else Price(rates=rates)
+        if price is None and request is None and credit is None:
+            return None
+        price = evolve(price or Price(), request=request or 0.0, credit=credit or 0.0)
+        if thinking is None or price.rates is None:
+            return price
+        dearer = tuple((tokens, evolve(each, thinking=thinking)) for tokens, each in price.above)
+        return evolve(price, rates=evolve(price.rates, thinking=thinking), above=dearer)
+
+
+def _first(rows: Iterable[tuple[str, T]], names: tuple[str, ...]) -> T | None:
+    return next((value for pattern, value in rows if any(fnmatchcase(name, pattern) for name in names)), None)
+
+
+# A table in LiteLLM's form.
+
+_MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "input_cost_per_token": "input",
+        "output_cost_per_token": "output",
+        "cache_read_input_token_cost": "cache_read",
+        "cache_creation_input_token_cost": "cache_write",
+        "output_cost_per_reasoning_token": "thinking",
+    }
+)
+"""Member of a model's entry to the rate that it is."""
+
+_ABOVE: Final = re.compile(r"(.+)_above_([0-9]{1,6})k_tokens")
+_SAMPLE: Final = "sample_spec"
+"""Name of the entry that explains the others."""
+
+
+def read_table(document: Any) -> dict[str, Price]:
+    """Prices by the names of models; entries without a price of tokens are left out.
+
+    Raises:
+        ValueError: It has not this form; the message names the place.
+    """
+    if type(document) is not dict:
+        raise ValueError("is not an object with models for its members")
+    prices = {name: _price(name, entry) for name, entry in document.items() if name != _SAMPLE}
+    return {name: price for name, price in prices.items() if price is not None}
+
+
+def _price(name: str, entry: Any) -> Price | None:
+    if type(entry) is not dict:
+        raise ValueError(f"{name[:100]}: is not an object")
+    levels: dict[int, dict[str, float]] = {0: {}}
+    for member, value in entry.items():
+        longer = _ABOVE.fullmatch(member)
+        rate = _MEMBERS.get(longer[1] if longer else member)
+        if rate is not None and value is not None:
+            levels.setdefault(int(longer[2]) * 1_000 if longer else 0, {})[rate] = _number(name, member, value)
+    usual = levels.pop(0)
+    if "input" not in usual:
+        return None
+    above = ((tokens, Rates(**{**usual, **rates})) for tokens, rates in sorted(levels.items(), reverse=True))
+    return Price(rates=Rates(**usual), above=tuple(above))
+
+
+def _number(name: str, member: str, value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value) or value < 0:
+        raise ValueError(f"{name[:100]}.{member}: is no price, but {value!r:.60}")
+    return float(value)

@@ -1,0 +1,161 @@
+"""Prices: which holds for a model, what an answer costs by it, and a table in LiteLLM's form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.model.events import Metering, Usage, UsageSource
+from kiro_asgi.model.prices import Money, Price, Prices, Rates, rates_of, read_table, row_of
+
+COUNTED, ESTIMATED = UsageSource.UPSTREAM, UsageSource.ESTIMATE
+RATES = Rates(input=1.0, output=10.0, cache_read=0.1, cache_write=1.25, thinking=20.0)
+"""Of one token, so that sums can be seen."""
+
+COUNTED_USAGE = Usage(5, 7, 100, 8, 3, input_source=COUNTED, output_source=COUNTED, cache_source=COUNTED)
+TOKENS = st.integers(0, 10**9)
+SOURCES = st.sampled_from(UsageSource)
+
+
+def test_each_kind_of_tokens_has_its_price():
+    assert Price(rates=RATES).cost(COUNTED_USAGE) == Money(5 + 4 * 10 + 3 * 20 + 10 + 10.0)
+
+
+def test_what_has_no_price_of_its_own_costs_as_the_rest():
+    """What was read from a cache or written to it as any of the prompt, thinking as any of the answer."""
+    assert Price(rates=Rates(input=1.0, output=10.0)).cost(COUNTED_USAGE) == Money(5 + 100 + 8 + 70.0)
+
+
+@given(st.builds(Usage, TOKENS, TOKENS, TOKENS, TOKENS, input_source=SOURCES, output_source=SOURCES,
+                 cache_source=st.one_of(st.none(), SOURCES)))  # fmt: skip
+def test_what_was_estimated_is_never_part_of_what_was_counted(usage):
+    """Whatever was counted by whom."""
+    cost = Price(rates=RATES).cost(usage)
+    counted = sum(
+        tokens * rate
+        for tokens, rate, source in (
+            (usage.input_tokens, 1.0, usage.input_source),
+            (usage.cache_read_tokens, 0.1, usage.cache_source),
+            (usage.cache_write_tokens, 1.25, usage.cache_source),
+            (usage.output_tokens, 10.0, usage.output_source),
+        )
+        if source is COUNTED
+    )
+
+    assert cost is not None
+    assert cost.counted == pytest.approx(counted)
+    assert cost.total == pytest.approx(
+        usage.input_tokens
+        + 0.1 * usage.cache_read_tokens
+        + 1.25 * usage.cache_write_tokens
+        + 10.0 * usage.output_tokens
+    )
+
+
+def test_long_prompts_cost_more():
+    """All of them, and their answers, from the length on that the price names."""
+    price = Price(rates=Rates(input=1.0), above=((200, Rates(input=4.0)), (100, Rates(input=2.0))))
+    costs = [price.cost(Usage(tokens, input_source=COUNTED)) for tokens in (100, 101, 200, 201)]
+
+    assert costs == [Money(100.0), Money(202.0), Money(400.0), Money(804.0)]
+
+
+def test_requests_and_credits_cost_beside_tokens_or_without_them():
+    """A service that meters credits has counted them; where it has not, the cost is not known, and not nothing."""
+    metered = Usage(5, 7, metering=Metering(2.5))
+
+    assert Price(request=0.5, credit=2.0).cost(metered) == Money(5.5)
+    assert Price(credit=2.0).cost(Usage(5, 7)) is None
+    assert Price(request=0.5).cost(Usage(5, 7)) == Money(0.5)
+    assert Price(rates=Rates(input=1.0), credit=2.0).cost(metered) == Money(5.0, 5.0)
+
+
+PRICES = Prices(
+    rates=(("claude-opus-*", Rates(input=5.0)), ("kiro/claude-*", Rates(input=0.0)), ("claude-*", Rates(input=3.0))),
+    thinking=(("claude-haiku-*", 9.0),),
+    requests=(("openai/*", 0.5),),
+    credits=(("kiro/*", 2.0),),
+    table={
+        "gpt-5": Price(rates=Rates(input=1.0), above=((9, Rates(input=2.0)),)),
+        "gemini/gemini-pro": Price(rates=Rates(input=7.0)),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "model", "price"),
+    [
+        pytest.param("anthropic", "claude-opus-4", Price(rates=Rates(input=5.0)), id="first"),
+        pytest.param("kiro", "claude-sonnet", Price(rates=Rates(input=0.0), credit=2.0), id="upstream"),
+        pytest.param("anthropic", "claude-haiku-4", Price(rates=Rates(input=3.0, thinking=9.0)), id="thinking"),
+        pytest.param("openai", "gpt-5",
+                     Price(rates=Rates(input=1.0), above=((9, Rates(input=2.0)),), request=0.5), id="table"),
+        pytest.param("gemini", "gemini-pro", Price(rates=Rates(input=7.0)), id="table-upstream"),
+        pytest.param("kiro", "auto", Price(credit=2.0), id="credits"),
+        pytest.param("openai", "other", Price(request=0.5), id="requests"),
+        pytest.param("custom", "gemini-pro", None, id="unknown"),
+    ],
+)  # fmt: skip
+def test_the_first_row_that_fits_counts_and_then_the_table(upstream, model, price):
+    assert PRICES.of(upstream, model) == price
+
+
+def test_without_prices_nothing_has_one():
+    assert (Prices().known, Prices().of("openai", "gpt-5")) == (False, None)
+
+
+def test_a_row_has_prices_of_a_million_tokens():
+    pattern, numbers = row_of("a=b/claude-*=3/15/0.3")
+
+    assert pattern == "a=b/claude-*"
+    assert rates_of(numbers) == Rates(input=3e-06, output=1.5e-05, cache_read=pytest.approx(3e-07))
+
+
+TABLE = {
+    "sample_spec": {"input_cost_per_token": "price", "mode": "one of chat, embedding"},
+    "gpt-5": {
+        "input_cost_per_token": 1.25e-06,
+        "output_cost_per_token": 1e-05,
+        "cache_read_input_token_cost": 1.25e-07,
+        "litellm_provider": "openai",
+        "supports_vision": True,
+    },
+    "gemini/gemini-2.5-pro": {
+        "input_cost_per_token": 1.25e-06,
+        "input_cost_per_token_above_200k_tokens": 2.5e-06,
+        "output_cost_per_token": 1e-05,
+        "output_cost_per_token_above_200k_tokens": 1.5e-05,
+        "output_cost_per_reasoning_token": None,
+    },
+    "text-embedding-3-small": {"input_cost_per_token": 2e-08, "output_cost_per_token": 0.0},
+    "dall-e-3": {"input_cost_per_pixel": 1e-08, "mode": "image_generation"},
+}
+
+
+def test_a_table_in_the_public_form_is_read():
+    """Entries without a price of tokens are left out, and so is the one that explains the others."""
+    prices = read_table(TABLE)
+
+    assert prices == {
+        "gpt-5": Price(rates=Rates(input=1.25e-06, output=1e-05, cache_read=1.25e-07)),
+        "gemini/gemini-2.5-pro": Price(
+            rates=Rates(input=1.25e-06, output=1e-05), above=((200_000, Rates(input=2.5e-06, output=1.5e-05)),)
+        ),
+        "text-embedding-3-small": Price(rates=Rates(input=2e-08)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        pytest.param([], "is not an object", id="list"),
+        pytest.param({"gpt": 5}, "gpt: is not an object", id="entry"),
+        pytest.param({"gpt": {"input_cost_per_token": "1"}}, "gpt.input_cost_per_token: is no price", id="text"),
+        pytest.param({"gpt": {"output_cost_per_token": -1}}, "gpt.output_cost_per_token: is no price", id="negative"),
+        pytest.param({"gpt": {"output_cost_per_token": True}}, "is no price, but True", id="bool"),
+    ],
+)
+def test_a_table_of_another_form_is_refused_with_the_place(document, words):
+    with pytest.raises(ValueError, match=words):
+        read_table(document)
