@@ -15,6 +15,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import WEBSOCKET, DialectManifest, DialectOptions, Endpoint, served
+from kiro_asgi.dialects.unserved import why_no_path
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 
 Name = TypeVar("Name", bytes, str)
@@ -259,9 +260,12 @@ class Routes:
         return _union((self.request_id_headers, *each))
 
     def _hint(self, path: str) -> str:
-        """End of the message for an unknown *path*: the path that was probably intended, or the APIs there are."""
+        """End of the message for an unknown *path*: the path that was probably intended, the reason why there is none,
+        or the APIs there are."""
         meant = next(self._alternatives(path), "")
         if not meant:
+            if why := why_no_path(_tidy(path)):
+                return f": {why}"
             *roots, last = (api.root for api in self._apis)
             return f"; the APIs are {', '.join(roots)} and {last}" if roots else f"; the API is {last}"
         if path.startswith("/v1/v1/"):
@@ -270,8 +274,7 @@ class Routes:
 
     def _alternatives(self, path: str) -> Iterator[str]:
         """Known paths that *path* was probably meant to be."""
-        tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
-        tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
+        tidy = _tidy(path)
         for candidate in (tidy, *(api.root for api in self._apis if tidy in api.replaces)):
             if candidate != path and self._lookup(candidate):
                 yield candidate
@@ -285,6 +288,12 @@ class Routes:
             if name := template.find(path):
                 return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}
+
+
+def _tidy(path: str) -> str:
+    """*path* with one ``/v1`` before it, single slashes, and none at its end."""
+    tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
+    return tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
 
 
 def _greeted(scope: Scope, path: str) -> Mapping[str, RouteMatch]:

@@ -14,6 +14,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     FIELD_REQUIRED,
     Base64Source,
     Block,
+    CompactionBlock,
     ContainerUploadBlock,
     ContentSource,
     DocumentBlock,
@@ -49,12 +50,13 @@ def read_mark(value: Any) -> str:
     return time if time in _TIMES else REMEMBERED
 
 
-def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part]:
-    """The parts of a turn in order; blocks of an unknown kind give none.
+def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) -> Iterator[Part]:
+    """The parts of a turn in order; blocks of an unknown kind give none, nor do calls whose results such blocks are.
 
     Args:
         content: A string is one block of text.
         place: Where it stands in the request, for errors.
+        start: The first block that counts.
 
     Raises:
         RequestError: An image or a document whose source is of a kind that we cannot pass on.
@@ -62,9 +64,11 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
     if isinstance(content, str):
         yield Text(content)
         return
-    for index, block in enumerate(content):
+    unknown = [block.value for block in content if type(block) is Raw]
+    answered = {text_of(value, "tool_use_id") for value in unknown} if unknown else ()
+    for index, block in enumerate(content[start:], start):
         parse = _BLOCKS.get(type(block))
-        if parse is not None:
+        if parse is not None and not (answered and type(block) is ToolUseBlock and block.id in answered):
             yield from parse(block, f"{place}[{index}]")
 
 
@@ -173,8 +177,28 @@ def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     return (ToolResult(block.tool_use_id, parts, bool(block.is_error), read_mark(block.cache_control)),)
 
 
-def _server_result(block: ServerResultBlock, _: str) -> Parts:
-    return (parse_result(block.tool_use_id, block.content),)
+def _server_result(block: ServerResultBlock, place: str) -> Parts:
+    mark, content = read_mark(block.cache_control), block.content
+    if isinstance(content, str) or (isinstance(content, list) and any(map(is_result_block, content))):
+        parts = tuple(_result_parts(content, f"{place}.content"))
+        return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark),)
+    result = parse_result(block.tool_use_id, content)
+    return (evolve(result, is_error=result.is_error or bool(block.is_error), cache=mark),)
+
+
+def is_summary(block: object) -> bool:
+    """Whether *block* stands for all before it; a service that could make no summary sends a block without one."""
+    return isinstance(block, CompactionBlock) and bool(block.content and block.content.strip())
+
+
+def _compaction(block: CompactionBlock, _: str) -> Parts:
+    if not is_summary(block):
+        return ()
+    assert block.content is not None, "a summary has content"
+    sealed = {name: getattr(block, name) for name in ("encrypted_content", "signature", "tool_changes")}
+    given = {name: value for name, value in sealed.items() if value is not None}
+    whole = {"type": "compaction", "content": block.content, **given}
+    return (Text(block.content, read_mark(block.cache_control), block=whole),)
 
 
 def _container_upload(_: ContainerUploadBlock, place: str) -> Parts:
@@ -226,6 +250,7 @@ _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingPro
         ToolUseBlock: _tool_use,
         ToolResultBlock: _tool_result,
         ServerResultBlock: _server_result,
+        CompactionBlock: _compaction,
         ContainerUploadBlock: _container_upload,
     }
 )

@@ -20,7 +20,7 @@ from attrs import frozen
 from kiro_asgi.model.events import UNAVAILABLE, WEB_SEARCH, SearchHit, ServerCall, ServerResult, ToolOutput
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, read_mark
-from kiro_asgi.wire.json import dumps, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 _PLAIN: Final = "plain."
 """How ``encrypted_content`` begins that is ours: base64 of the snippet, open to everybody."""
@@ -123,8 +123,10 @@ def parse_result(call_id: str, content: Any) -> ToolResult:
         hits = tuple(_hits(content))
         text = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
         return ToolResult(call_id, (Text(text),), block=_sealed(call_id, content))
-    failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
-    return ToolResult(call_id, (Text(dumps(content).decode()),), failed)
+    result = object_of(content)
+    failed = text_of(result, "type").endswith("_error")
+    text = text_of(result, "text") if result.keys() == {"type", "text"} else ""
+    return ToolResult(call_id, (Text(text or dumps(content).decode()),), failed)
 
 
 def _sealed(call_id: str, content: list[Any]) -> Mapping[str, Any] | None:

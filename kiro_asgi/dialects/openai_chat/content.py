@@ -10,18 +10,26 @@ from attrs import define, field
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
+from kiro_asgi.dialects.openai_chat.blocks import read_document, read_picture, read_sealed, read_use
 from kiro_asgi.dialects.openai_chat.shapes import (
+    CONVERTER,
+    PARTS,
     AssistantMessage,
     ChatCall,
     ContentPart,
+    DocumentBlock,
     FilePart,
     FunctionMessage,
     ImagePart,
     Invocation,
     Message,
+    PictureBlock,
+    ResultBlock,
+    SealedThinking,
     SystemMessage,
     ThinkingContent,
     ToolMessage,
+    UseBlock,
     UserMessage,
 )
 from kiro_asgi.dialects.openai_common import (
@@ -33,11 +41,11 @@ from kiro_asgi.dialects.openai_common import (
     refuse_audio,
     refuse_unknown,
 )
-from kiro_asgi.dialects.structure import Raw
+from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
-from kiro_asgi.wire.json import objects_of, text_of
+from kiro_asgi.wire.json import dumps, objects_of, text_of
 
 
 def call_signature(signature: str) -> str:
@@ -92,7 +100,7 @@ def read_reasoning_details(value: Any) -> Iterator[str]:
 Given = str | tuple[ContentPart, ...] | None
 """The content of a message as the client sent it."""
 
-Content = Text | Image | Document | ThinkingPart
+Content = Part
 
 Reader = Callable[[Any, str], Content]
 
@@ -108,7 +116,17 @@ def user_content(content: Given, place: str) -> tuple[Text | Image | Document, .
     Raises:
         RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
     """
-    return tuple(part for part in _content(content, place, _USER) if not isinstance(part, ThinkingPart))
+    parts = _content(content, place, _USER)
+    return tuple(part for part in parts if isinstance(part, Text | Image | Document))
+
+
+def turn_content(content: Given, place: str) -> tuple[Content, ...]:
+    """Read the content of a user's message, which may hold results in the form of the Messages API.
+
+    Raises:
+        RequestError: Like `user_content`.
+    """
+    return tuple(_content(content, place, _TURN))
 
 
 def assistant_content(content: Given, place: str) -> tuple[Content, ...]:
@@ -146,6 +164,21 @@ def _file(part: FilePart, place: str) -> Content:
     return read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
 
 
+def _result(part: ResultBlock, place: str) -> Content:
+    """A result; JSON without any part in it counts as its own text."""
+    content, at = part.content, f"{place}.content"
+    if isinstance(content, list) and any(map(is_part, content)):
+        content = structure_value(content, tuple[ContentPart, ...], converter=CONVERTER, at=at)
+    elif not isinstance(content, str | None):
+        content = dumps(content).decode()
+    return ToolResult(part.tool_use_id, user_content(content, at), bool(part.is_error))
+
+
+def is_part(value: Any) -> bool:
+    """Whether *value*, of a result, is read as a part."""
+    return isinstance(value, dict) and PARTS.class_of(text_of(value, "type")) is not Raw
+
+
 def _misplaced(part: object, place: str) -> Content:
     if isinstance(part, Raw):
         refuse_unknown(part, place)
@@ -155,19 +188,35 @@ def _misplaced(part: object, place: str) -> Content:
 _TEXT: Final = MappingProxyType[type, Reader]({TextPart: read_text})
 
 _USER: Final = MappingProxyType[type, Reader](
-    {TextPart: read_text, ImagePart: _image, FilePart: _file, AudioPart: refuse_audio}
+    {
+        TextPart: read_text,
+        ImagePart: _image,
+        FilePart: _file,
+        AudioPart: refuse_audio,
+        PictureBlock: read_picture,
+        DocumentBlock: read_document,
+    }
 )
+
+_TURN: Final = MappingProxyType[type, Reader]({**_USER, ResultBlock: _result})
 
 _ASSISTANT: Final = MappingProxyType[type, Reader](
     {
         TextPart: read_text,
         RefusalPart: read_refusal,
         ThinkingContent: _thinking,
+        SealedThinking: read_sealed,
+        UseBlock: read_use,
         ImagePart: _image,
         FilePart: _file,
         AudioPart: refuse_audio,
+        PictureBlock: read_picture,
+        DocumentBlock: read_document,
     }
 )
+
+
+_NO_CALL: Final = "no earlier assistant message made a call with this id"
 
 
 @define
@@ -214,7 +263,11 @@ class MessageReader:
             self.turns.append(Turn(Role.USER, parts, place))
 
     def _user(self, message: UserMessage, place: str) -> None:
-        self.turns.append(Turn(Role.USER, user_content(message.content, f"{place}.content"), place))
+        parts = turn_content(message.content, f"{place}.content")
+        for index, part in enumerate(parts):
+            if isinstance(part, ToolResult) and part.call_id not in self._calls:
+                raise invalid(f"{place}.content[{index}].tool_use_id", _NO_CALL)
+        self.turns.append(Turn(Role.USER, parts, place))
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
         if message.audio:  # an id: what was said is with the service that said it
@@ -226,11 +279,11 @@ class MessageReader:
             *self._tool_calls(message.tool_calls or (), place),
             *self._function_call(message.function_call, place),
         )
+        self._calls |= {part.call_id for part in parts if isinstance(part, ToolCallPart)}
         self.turns.append(Turn(Role.ASSISTANT, parts, place))
 
     def _tool_calls(self, calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
         for index, call in enumerate(calls):
-            self._calls.add(call.id)
             if signature := read_extra_content(call.extra_content):
                 yield ThinkingPart(signature=signature)
             yield _tool_call(call, f"{place}.tool_calls[{index}]")
@@ -243,7 +296,7 @@ class MessageReader:
 
     def _tool(self, message: ToolMessage, place: str) -> None:
         if message.tool_call_id not in self._calls:
-            raise invalid(f"{place}.tool_call_id", "no earlier assistant message made a call with this id")
+            raise invalid(f"{place}.tool_call_id", _NO_CALL)
         self._result(message.tool_call_id, message, place)
 
     def _function(self, message: FunctionMessage, place: str) -> None:

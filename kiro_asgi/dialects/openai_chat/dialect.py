@@ -9,10 +9,21 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse
-from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
-from kiro_asgi.dialects.openai_chat.shapes import FORMATS, MESSAGES, PARTS, TOOLS, ChatCall, ChatRequestBody, JsonSchema
+from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, foreign_shapes, peek
+from kiro_asgi.dialects.openai_chat.shapes import (
+    FORMATS,
+    MESSAGES,
+    PARTS,
+    TOOLS,
+    ChatCall,
+    ChatRequestBody,
+    ContentPart,
+    JsonSchema,
+    ResultBlock,
+)
 from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.structure import read_json
@@ -68,6 +79,11 @@ class _TemplateArguments:
     enable_thinking: Any = None
 
 
+def _result(content: Any) -> Any:
+    """JSON without a part is passed on as it is."""
+    return tuple[ContentPart, ...] if isinstance(content, list) and any(map(is_part, content)) else None
+
+
 _READING: Final = Reading(
     body=ChatRequestBody,
     unions=((PARTS, ""), (MESSAGES, ""), (TOOLS, ""), (FORMATS, "")),
@@ -78,6 +94,7 @@ _READING: Final = Reading(
             (ChatRequestBody, "thinking"): lambda _: _Thinking,
             (ChatRequestBody, "reasoning"): lambda _: _Reasoning,
             (ChatRequestBody, "chat_template_kwargs"): lambda _: _TemplateArguments,
+            (ResultBlock, "content"): _result,
         }
     ),
     members=MappingProxyType(
@@ -102,6 +119,7 @@ _SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functi
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
+    yield from (("shapes.messages", place) for place in foreign_shapes(value))
     for name in _NUMBERS:
         if value.get(name) and getattr(prompt.sampling, name) is None:
             yield "values.unknown", name

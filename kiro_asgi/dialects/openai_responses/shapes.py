@@ -29,6 +29,7 @@ class NestedFunction:
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    strict: Any = None
 
 
 @frozen
@@ -38,6 +39,7 @@ class ResponsesFunctionTool:
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    strict: Any = None
     function: NestedFunction | None = None
 
 
@@ -299,6 +301,13 @@ class ReasoningItem:
 
 
 @frozen
+class AgentMessageItem:
+    """``agent_message``: what one agent of Codex tells another; parts that are sealed are passed over."""
+
+    content: Content | None = None
+
+
+@frozen
 class CompactionItem:
     """``compaction``, and its other names: a summary of all before it, sealed."""
 
@@ -328,6 +337,7 @@ Item = (
     | PatchOutput
     | ToolsItem
     | ReasoningItem
+    | AgentMessageItem
     | CompactionItem
     | CompactionTrigger
     | Reference
@@ -343,6 +353,7 @@ ITEMS: Final = Tagged(
             "function_call_output": CallOutput,
             "custom_tool_call": CustomCall,
             "custom_tool_call_output": CallOutput,
+            "agent_message": AgentMessageItem,
             "local_shell_call": ClientCall,
             "local_shell_call_output": LocalShellOutput,
             "shell_call": ClientCall,

@@ -309,8 +309,10 @@ class ToolCollector:
         if function is None:
             if body.name is None:
                 raise missing(f"{place}.name", "required field missing")
-            function = NestedFunction(body.name, body.description, body.parameters)
-        tool = Tool(function.name, function.description or "", function.parameters or {}, place=place)
+            function = NestedFunction(body.name, body.description, body.parameters, body.strict)
+        strict = function.strict is True
+        schema = function.parameters or {}
+        tool = Tool(function.name, function.description or "", schema, strict=strict, place=place)
         return self._put(tool, place)
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:

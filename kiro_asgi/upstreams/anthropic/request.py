@@ -47,7 +47,7 @@ from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.options import ignored, length, visible_stops
-from kiro_asgi.rendering.schemas import object_schema, schema_instructions
+from kiro_asgi.rendering.schemas import is_closed, object_schema, schema_instructions
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
@@ -245,14 +245,31 @@ def _name(tool: Tool) -> str:
     return WEB_SEARCH if tool.hosted == WEB_SEARCH else tool.name
 
 
-def _specification(tool: Tool, prompt: Prompt, names: WireNames, notes: Notes) -> dict[str, Any]:
-    """One entry of ``tools``.  A hosted tool that the service does not run is defined like any other."""
+def _specification(tool: Tool, prompt: Prompt, exact: bool, names: WireNames, notes: Notes) -> dict[str, Any]:
+    """One entry of ``tools``.  A hosted tool that the service does not run is defined like any other.
+
+    Args:
+        tool: The tool.
+        prompt: Of which it is one.
+        exact: Whether the model can be held to schemas.
+        names: Of tools on the wire.
+        notes: Gets the rules that applied.
+    """
     if tool.hosted == WEB_SEARCH:
         options = {**tool.options, "max_uses": prompt.max_uses(tool)}
         return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
     schema = object_schema(tool.schema, tool.place, notes)
-    return marked({"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}, tool.cache)
+    strict = {"strict": True} if kept_strict(tool, schema, exact, notes) else {}
+    name = names.wire(tool.name, tool.place)
+    return marked({"name": name, **described, "input_schema": schema, **strict}, tool.cache)
+
+
+def kept_strict(tool: Tool, schema: Mapping[str, Any], exact: bool, notes: Notes) -> bool:
+    """Whether calls of *tool* are to be held to its *schema*, as it is sent; *exact*: whether the model can be."""
+    if not tool.strict:
+        return False
+    return (exact and is_closed(schema)) or not notes.applies("tools.strict", tool.place)
 
 
 def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
@@ -320,7 +337,8 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
-    tools = [_specification(tool, prompt, names, notes) for tool in _offered(prompt, notes)]
+    exact = family.formed and not options.custom
+    tools = [_specification(tool, prompt, exact, names, notes) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, family, is_resumed(drafts), notes)
     form = _form(prompt, family, options, notes)

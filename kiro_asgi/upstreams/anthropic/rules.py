@@ -23,6 +23,7 @@ RULES: Final = listed(
     ),
     "tools.duplicate_dropped",
     "tools.choice_unknown",
+    "tools.strict",
     "tools.stubbed",
     "tools.renamed",
     "schema.combinators",

@@ -205,7 +205,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=self.adaptations == LASTING)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, learns=self.adaptations == LASTING)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -314,4 +314,4 @@ def set_up(configured: Configured[AnthropicSettings]) -> Setup:
         sign=sign,
         **common(configured),
     )
-    return direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign)
+    return evolve(direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign), named=models.named)

@@ -100,7 +100,9 @@ class BedrockUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(cites=True, learns=self.adaptations in _LASTING, unlisted=("arn:",), provider="aws.bedrock")
+        return Traits(
+            cites=True, strict=True, learns=self.adaptations in _LASTING, unlisted=("arn:",), provider="aws.bedrock"
+        )
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a field for *conversation*.

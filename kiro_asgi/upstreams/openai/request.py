@@ -21,6 +21,7 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Sampling, Tool, ToolChoiceMode
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.schemas import is_exact
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, RENAMED, REPLAYED, SHORTER
@@ -92,32 +93,7 @@ def form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The form of an answer that obeys *schema*, as Chat Completions writes it."""
     if not schema:
         return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}
-
-
-def _is_strict(schema: Any) -> bool:
-    """Whether the service can enforce *schema*: every object in it is closed, and all its members are required.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
-    """
-    if isinstance(schema, list | tuple):
-        return all(map(_is_strict, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    named = properties if isinstance(properties, Mapping) else {}
-    if schema.get("type") == "object":
-        required = schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(required, list):
-            return False
-        if set(map(str, required)) != {*named}:
-            return False
-    inner = (value for key, value in schema.items() if key not in _VALUES)
-    return all(map(_is_strict, (*named.values(), *inner)))
-
-
-_VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
-"""Members of a schema that are not schemas."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": is_exact(schema)}}
 
 
 MAX_NAME: Final = 64
@@ -168,6 +144,8 @@ def _tool(tool: Tool, names: WireNames, notes: Notes) -> dict[str, Any]:
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = _parameters(tool, notes)
+    if tool.strict and (is_exact(function["parameters"]) or not notes.applies("tools.strict", tool.place)):
+        function["strict"] = True
     return {"type": "function", "function": function}
 
 
@@ -244,6 +222,9 @@ class ChatRenderOptions:
     short_ids: bool = False
     """Whether ids of calls are nine letters and digits."""
 
+    cache_key: str = ""
+    """The same for all requests of a conversation; empty for none."""
+
     without: tuple[str, ...] = ()
     """Fields that the service refused, see `kiro_asgi.upstreams.openai.adapting`."""
 
@@ -284,6 +265,8 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     body: dict[str, Any] = {"model": model.id, "messages": messages.messages(prompt), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
+    if options.cache_key:
+        body["prompt_cache_key"] = options.cache_key
     body |= _written_options(prompt, model, notes, options)
     body |= tools
     _leave_out(body, options.without)

@@ -171,7 +171,7 @@ def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str
 
 def _tool(function: Mapping[str, Any], form: TextForm | None) -> dict[str, Any]:
     if form is None:
-        return {"type": "function", **function, "strict": False}
+        return {"type": "function", "strict": False, **function}
     members = {"description": form.description or None, "format": form.format}
     given = {name: value for name, value in members.items() if value is not None}
     return {"type": _CUSTOM, "name": function["name"], **given}

@@ -41,7 +41,7 @@ from kiro_asgi.upstreams.openai.codex import CODEX, CodexQuota
 from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.errors import fault
-from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
+from kiro_asgi.upstreams.openai.models import efforts_of, named, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
@@ -260,7 +260,7 @@ class ResponsesUpstream(OpenAIServer):
     @property
     def traits(self) -> Traits:
         """Refusals hold for every request to the same model."""
-        return Traits(verbose=True, learns=True)
+        return Traits(verbose=True, strict=True, learns=True)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
@@ -389,7 +389,7 @@ class OpenAIUpstream(OpenAIServer):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(verbose=True, signs_calls=self.is_custom(self.endpoint), learns=True)
+        return Traits(verbose=True, strict=True, signs_calls=self.is_custom(self.endpoint), learns=True)
 
     @property
     def forwarding(self) -> ChatForwarding | None:
@@ -415,7 +415,7 @@ class OpenAIUpstream(OpenAIServer):
         yield from (CHAT_ASKS[name] for name in self.without if name in CHAT_ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Render *prompt* as a request; *conversation* is not sent.
+        """Render *prompt* as a request; *conversation* is the key of OpenAI's prompt cache; no other server gets it.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -435,6 +435,7 @@ class OpenAIUpstream(OpenAIServer):
             thinking_control=self.thinking_control,
             efforts=self.efforts,
             max_tools=self.max_tools,
+            cache_key="" if custom else conversation,
             without=self.without,
         )
         written = document(prompt, model, options)
@@ -522,6 +523,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
     setup = direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
     scan = settings.thinking_scan if tags else "start"
     setup = evolve(setup, answer_options=evolve(setup.answer_options, thinking_scan=scan))
+    if not upstream.is_custom(upstream.endpoint):
+        setup = evolve(setup, named=named)
     match settings.api:
         case "responses":
             return evolve(setup, upstream=responses)
