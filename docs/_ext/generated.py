@@ -36,6 +36,7 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses import fields
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
+from kiro_asgi.dialects.unserved import UNSERVED
 from kiro_asgi.inspector.sentences import CODES, ERRORS
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -146,6 +147,12 @@ def routes() -> Iterator[Row]:
     owned = [(endpoint, api.title) for api in BUILTIN for endpoint in api.routes]
     for endpoint, title in [*owned, *((endpoint, "") for endpoint in GATEWAY)]:
         yield f"``{endpoint.path}``", endpoint.method, title, endpoint.operation.replace("_", " ").capitalize()
+
+
+def unserved() -> Iterator[Row]:
+    yield "Of OpenAI and Anthropic, below ``/v1``", "Of Gemini", "Why, and what to do"
+    for row in UNSERVED:
+        yield *(", ".join(f"``{name}``" for name in names) or "–" for names in (row.paths, row.words)), row.why
 
 
 def markers() -> Iterator[Row]:
@@ -348,6 +355,27 @@ def _name(frame: ServerSentEvent) -> str:
     return ", ".join(held) or next(("finish_reason" for choice in data["choices"]), "usage")
 
 
+DRIFT = tomllib.loads((Path(__file__).parent.parent / "reference" / "drift.toml").read_text("utf-8"))
+
+
+def drift(kind: str, api: str, uses: Mapping[str, str]) -> Iterator[Row]:
+    """Places of an SDK's types, and what becomes of the members there."""
+    yield "Where", *uses.values()
+    for place, row in DRIFT[kind][api].items():
+        cells = (", ".join(f"``{name}``" for name in row.get(use, ())) or "–" for use in uses)
+        yield plain(place), *cells
+
+
+REQUESTS = {"read": "Read", "noted": "Named by a note", "refused": "Refused", "settled": "So anyway"}
+ANSWERS = {"read and sent": "Read and sent", "read": "Read", "sent": "Sent", "passed on": "Only passed on"}
+
+
+def drift_versions() -> Iterator[Row]:
+    yield "What", "Version"
+    yield "Date of the run", str(DRIFT["date"])
+    yield from DRIFT["versions"].items()
+
+
 MATRIX = tomllib.loads((Path(__file__).parent.parent / "reference" / "matrix.toml").read_text("utf-8"))
 KNOWN = tuple(all_of(Settings()))
 UPSTREAMS = {each.name: each.manifest.title for each in KNOWN}
@@ -373,6 +401,24 @@ def matrix_versions() -> Iterator[Row]:
     yield "Date of the run", str(MATRIX["date"])
     yield "Python", MATRIX["python"]
     yield from MATRIX["versions"].items()
+
+
+CROSSING = tomllib.loads((Path(__file__).parent.parent / "reference" / "crossing.toml").read_text("utf-8"))["members"]
+
+
+def crossing_said() -> Iterator[Row]:
+    """Members of requests, and how each API says them."""
+    yield "", *MATRIX["apis"].values()
+    for row in CROSSING.values():
+        yield row["what"], *(f"``{row['said'][api]}``" if api in row["said"] else "–" for api in MATRIX["apis"])
+
+
+def crossing() -> Iterator[Row]:
+    """Where they stand in what each service is asked, or the rule that leaves them out."""
+    services = [name for name in MATRIX["services"] if name != "custom"]
+    yield "", *(MATRIX["services"][name] for name in services)
+    for row in CROSSING.values():
+        yield row["what"], *(f"``{row['services'][name]}``" for name in services)
 
 
 HOSTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "hosts.toml").read_text("utf-8"))
@@ -467,6 +513,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "presets": (presets, "40 20 40"),
     "measures": (measures, "34 12 24 30"),
     "routes": (routes, "40 12 30 18"),
+    "unserved": (unserved, "34 26 40"),
     "markers": (markers, "20 10 48 22"),
     "events": (upstream_events, "24 50 26"),
     "client-events": (client_events, "18 26 20 36"),
@@ -486,12 +533,19 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "responses-items": (lambda: handled("Kind of item", fields.ITEM_KINDS), "26 14 60"),
     **{f"matrix-{api}": (partial(matrix, api), "28" + " 12" * len(MATRIX["services"])) for api in MATRIX["apis"]},
     "matrix-losses": (matrix_losses, "6 66 28"),
+    "crossing-said": (crossing_said, "28 18 18 18 18"),
+    "crossing": (crossing, "16 12 12 12 12 12 12 12"),
     "matrix-versions": (matrix_versions, "40 60"),
     "hosts-hypercorn": (lambda: hosts(HYPERCORN), "28 18 18 18 18"),
     "hosts-others": (lambda: hosts([server for server in SERVERS if server not in HYPERCORN]), "28 12 12 12 12 12 12"),
     "hosts-troubles": (hosts_troubles, "6 94"),
     "hosts-checks": (hosts_checks, "16 84"),
     "hosts-versions": (hosts_versions, "40 60"),
+    **{
+        f"drift-requests-{it}": (partial(drift, "requests", it, REQUESTS), "25 35 18 12 10") for it in DRIFT["requests"]
+    },
+    **{f"drift-answers-{it}": (partial(drift, "answers", it, ANSWERS), "24 19 19 19 19") for it in DRIFT["answers"]},
+    "drift-versions": (drift_versions, "40 60"),
     "client-models": (client_models, "52 16 18 14"),
     "comparison-gateways": (compared_gateways, "30 50 20"),
     "comparison-ours": (compared_features, "40 12 48"),

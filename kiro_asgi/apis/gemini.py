@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from kiro_asgi.apis.operations import Operations
@@ -11,31 +9,8 @@ from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import Scope, query_values
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStream
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
+from kiro_asgi.dialects.unserved import why_no_word
 from kiro_asgi.errors import RequestError, RouteNotFound
-
-_EMBEDDINGS: Final = "embeddings are served in OpenAI's form: POST /v1/embeddings"
-
-_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "embedContent": _EMBEDDINGS,
-        "batchEmbedContents": _EMBEDDINGS,
-        "asyncBatchEmbedContent": _EMBEDDINGS,
-        "predict": "images and videos are not made here",
-        "predictLongRunning": "images and videos are not made here",
-        "batchGenerateContent": "batches are not served; send a request for each",
-        "bidiGenerateContent": "the Live API is not served; use streamGenerateContent",
-        "files": "files cannot be uploaded; send their bytes as inlineData",
-        "cachedContents": "nothing is cached here by name; send the contents with each request",
-        "tunedModels": "models cannot be tuned here; name one of GET /v1beta/models",
-        "batches": "batches are not served; send a request for each",
-        "fileSearchStores": "files are not searched here",
-        "interactions": "interactions are not kept here; use generateContent",
-        "auth_tokens": "tokens for the Live API are not made, as it is not served",
-        "corpora": "corpora are not served",
-        "openai": "the OpenAI API is served at /v1: take /v1 for the base URL",
-    }
-)
-"""Verb, or the first segment of a path, to why it is refused."""
 
 
 class GeminiOperations(Operations):
@@ -68,15 +43,19 @@ class GeminiOperations(Operations):
             RequestError: Code ``unimplemented``: only Google has it.
             RouteNotFound: There is no such resource.
         """
-        raise _refusal(argument.partition("/")[0])
+        raise _refusal(argument.partition("/")[0].partition(":")[0])
 
     def _for(self, dialect: GeminiApi) -> Operations:
         return Operations(self._gateway, dialect)
 
 
+_ELSEWHERE: Final = "the OpenAI API is served at /v1: take /v1 for the base URL"
+
+
 def _refusal(what: str) -> RequestError:
-    if what in _REFUSED:
-        return RequestError(f"{what}: {_REFUSED[what]}", code=UNIMPLEMENTED)
+    why = _ELSEWHERE if what == "openai" else why_no_word(what)
+    if why:
+        return RequestError(f"{what}: {why}", code=UNIMPLEMENTED)
     return RouteNotFound(
         f"there is no {what[:60]!r}; models/MODEL takes :generateContent, :streamGenerateContent and :countTokens",
         code="route_not_found",

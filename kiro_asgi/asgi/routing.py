@@ -25,6 +25,7 @@ from kiro_asgi.dialects.manifest import (
     served,
 )
 from kiro_asgi.dialects.passthrough import TransparentDialect
+from kiro_asgi.dialects.unserved import why_no_path
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
 from kiro_asgi.interface import lacks
 
@@ -272,9 +273,11 @@ class Routes:
 
     def _hint(self, path: str, prefix: str) -> str:
         """End of the message for an unknown *path* below *prefix*: the path that was probably intended, or the APIs
-        there are."""
+        there are, or the reason why there is none."""
         meant = next(self._alternatives(path), "")
         if not meant:
+            if why := why_no_path(_tidy(path)):
+                return f": {why}"
             *paths, last = (prefix + api.root for api in self._apis)
             return f"; the APIs are {', '.join(paths)} and {last}" if paths else f"; the API is {last}"
         if path.startswith("/v1/v1/"):
@@ -283,8 +286,7 @@ class Routes:
 
     def _alternatives(self, path: str) -> Iterator[str]:
         """Known paths that *path* was probably meant to be."""
-        tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
-        tidy = tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
+        tidy = _tidy(path)
         for candidate in (tidy, *(api.root for api in self._apis if tidy in api.replaces)):
             if candidate != path and self._lookup(candidate):
                 yield candidate
@@ -298,6 +300,12 @@ class Routes:
             if name := template.find(path):
                 return {method: RouteMatch(endpoint, name) for method, endpoint in methods.items()}
         return {}
+
+
+def _tidy(path: str) -> str:
+    """*path* with one ``/v1`` before it, single slashes, and none at its end."""
+    tidy = _DOUBLED.sub("/v1/", re.sub("/{2,}", "/", path).rstrip("/"))
+    return tidy if tidy.startswith("/v1/") else f"/v1{tidy}"
 
 
 def _greeted(scope: Scope, path: str) -> Mapping[str, RouteMatch]:

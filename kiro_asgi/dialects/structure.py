@@ -94,11 +94,19 @@ class Tagged:
     default: str | None = None
     """The word of an object where the field is absent or null; ``None`` makes the field required."""
 
+    endings: Mapping[str, type] = MappingProxyType({})
+    """Ending to class, for words that *classes* has not: of kinds that go on being added."""
+
     members: frozenset[Any] = field(init=False)
 
     @members.default
     def _members(self) -> frozenset[Any]:
         return frozenset(get_args(self.union) or (self.union,))
+
+    def class_of(self, word: str) -> type:
+        """The class of objects of this *word*; `Raw` where it is unknown."""
+        found = self.classes.get(word)
+        return found or next((cls for ending, cls in self.endings.items() if word.endswith(ending)), Raw)
 
 
 class ValueMismatch(ValueError):
@@ -416,6 +424,7 @@ def _json_types(member: Any) -> tuple[type, ...]:
 def _tagged(union: Tagged, converter: Converter) -> Hook:
     tag, default = union.tag, union.default
     table = {word: (converter.get_structure_hook(cls), cls) for word, cls in union.classes.items()}
+    endings = {ending: (converter.get_structure_hook(cls), cls) for ending, cls in union.endings.items()}
 
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not dict:
@@ -425,7 +434,7 @@ def _tagged(union: Tagged, converter: Converter) -> Hook:
             word = default
         if type(word) is not str:
             raise _bad_tag(tag, value)
-        found = table.get(word)
+        found = table.get(word) or next((it for ending, it in endings.items() if word.endswith(ending)), None)
         return Raw(value) if found is None else found[0](value, found[1])
 
     return hook

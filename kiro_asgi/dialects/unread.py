@@ -178,7 +178,7 @@ class _Walk:
         for union, rule in self._reading.unions:
             if union.members == objects:
                 word = value.get(union.tag)
-                return union.classes.get(union.default or "" if word is None else word, Raw), union.tag, rule
+                return union.class_of(union.default or "" if word is None else word), union.tag, rule
         raise AssertionError(f"a union that is not in the table: {sorted(map(str, objects))}")
 
     def _unknown(self, value: Mapping[str, Any], rule: str, place: str) -> Iterator[Finding]:
@@ -229,6 +229,7 @@ RULES: Final = listed(
         _NONE,
     ),
     Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT),
+    Rule("shapes.messages", "Tools and blocks in the form of the Messages API are read as what they are.", _NONE),
     Rule("values.unknown", "A value that has no meaning here counts as absent.", _CONTENT),
     Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT),
     Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT),
@@ -238,7 +239,16 @@ RULES: Final = listed(
         _CONTENT,
     ),
     Rule("thinking.sealed_dropped", "Earlier thinking that another server sealed is not handed back.", _CONTENT),
-    Rule("blocks.unknown", "A content block of an unknown kind is left out.", _CONTENT),
+    Rule(
+        "blocks.unknown",
+        "A content block of an unknown kind is left out, and so is a call of which it is the result.",
+        _CONTENT,
+    ),
+    Rule(
+        "turns.compacted",
+        "What a compaction stands for is left out, as the API itself leaves it out.",
+        _NONE,
+    ),
     Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT),
     Rule(
         "tools.left_out", "A tool that the choice of tools excludes, or a search among tools, is not offered.", _CONTENT

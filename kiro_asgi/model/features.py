@@ -25,6 +25,9 @@ class Ask(Enum):
     UNKNOWN_TOOLS = "unknown_tools"
     """Tools declared in a way that the service does not know, for others to run."""
 
+    FOREIGN_SHAPES = "foreign_shapes"
+    """Tools or parts of messages in the form of another API than the request's."""
+
     CHOICE = "choice"
     """Another choice of tools than ``auto``, or one call at a time."""
 

@@ -321,6 +321,9 @@ class Tool:
     text_form: TextForm | None = None
     """Its other form, if it takes a text."""
 
+    strict: bool = False
+    """Whether the client demands that arguments obey the schema to the letter."""
+
     place: str = field(default="", eq=False)
     """As for `Image`, e.g. ``tools[2]``."""
 

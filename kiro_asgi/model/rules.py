@@ -113,6 +113,12 @@ _RULES: Final = (
     Rule("results.attachment_lifted", "What a tool's result cannot hold at this service stands behind it.", _FORM),
     Rule("tools.as_function", "A tool that its API defines, and the client runs, is offered as a function.", _FORM),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT),
+    Rule(
+        "tools.strict",
+        "That calls must obey a tool's schema to the letter is left out, where the service cannot promise it.",
+        _CONTENT,
+    ),
+    Rule("tools.parallel", "The limit to one call in an answer is dropped: the service has no field for it.", _CONTENT),
     Rule("tools.choice_unknown", "A choice that names a tool which is not there is refused.", _NONE),
     Rule("tools.stubbed", "Where no tool is offered, those that history calls are defined, not to be called.", _NONE),
     Rule(

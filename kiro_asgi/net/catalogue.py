@@ -45,6 +45,9 @@ class ModelSource:
     builtin: tuple[ModelCard, ...]
     """Models known without asking."""
 
+    named: Callable[[str], ModelCard] = ModelCard
+    """The card of a model that is not known, as far as its name shows it."""
+
     unlisted: tuple[str, ...] = ()
     """Prefixes of names that are valid without being listed."""
 
@@ -135,7 +138,7 @@ class Catalogue:
         if card is not None:
             return card
         if not self._listed or meant.startswith(self._source.unlisted):
-            return ModelCard(id=self._source.normalise(meant))
+            return self._source.named(self._source.normalise(meant))
         raise self.unknown(meant)
 
     async def refresh(self, patience: float = LIST_PATIENCE) -> None:

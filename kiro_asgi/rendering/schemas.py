@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kiro_asgi.limits import SCHEMA_DEPTH
@@ -85,3 +85,43 @@ def object_schema(schema: Mapping[str, Any], place: str, notes: Notes) -> dict[s
     if schema.get("type") != "object":
         notes.applies("schema.root", place)
     return {**schema, "type": "object"}
+
+
+_VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
+"""Members of a schema that are not schemas."""
+
+
+def is_closed(schema: Any) -> bool:
+    """Whether every object in *schema* is closed: services that hold calls to a schema take no other."""
+    return _each_object(schema, _closed)
+
+
+def is_exact(schema: Any) -> bool:
+    """Whether every object in *schema* is closed, and has all of its members required, as OpenAI demands it.
+
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    """
+    return _each_object(schema, _complete)
+
+
+def _closed(schema: Mapping[str, Any]) -> bool:
+    return schema.get("additionalProperties") is False
+
+
+def _complete(schema: Mapping[str, Any]) -> bool:
+    required = schema.get("required")
+    return (
+        _closed(schema) and isinstance(required, list) and set(map(str, required)) == {*_map(schema.get("properties"))}
+    )
+
+
+def _each_object(schema: Any, holds: Callable[[Mapping[str, Any]], bool]) -> bool:
+    if isinstance(schema, list | tuple):
+        return all(_each_object(part, holds) for part in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object" and not holds(schema):
+        return False
+    named = schema.get("properties")
+    inner = [value for key, value in schema.items() if key not in _VALUES]
+    return all(_each_object(part, holds) for part in (*(named.values() if isinstance(named, Mapping) else ()), *inner))

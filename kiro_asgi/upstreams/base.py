@@ -246,6 +246,9 @@ class Traits:
     verbose: bool = False
     """Whether requests can set how long answers shall be (`kiro_asgi.model.prompt.Prompt.verbosity`)."""
 
+    strict: bool = False
+    """Whether calls can be held to the schema of their tool (`kiro_asgi.model.prompt.Tool.strict`)."""
+
     phases: bool = False
     """Whether requests can mark earlier texts as commentary (`kiro_asgi.model.prompt.Text.phase`)."""
 

@@ -208,6 +208,9 @@ class Setup:
     rules: tuple[Rule, ...] = ()
     """The rules that `kiro_asgi.upstreams.base.Rendered.notes` report."""
 
+    named: Callable[[str], ModelCard] = ModelCard
+    """The card of a model that no list has, as far as its name shows it."""
+
     adapt: Adapt = unchanged
     choose: Callable[[ModelCard], Upstream] | None = None
     """The upstream for a model, where a service is asked in several ways; ``None`` where *upstream* is for all."""

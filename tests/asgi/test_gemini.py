@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi import create_app
+from kiro_asgi.dialects.unserved import UNSERVED
 from kiro_asgi.simulator import answer, text
 from kiro_asgi.testing.grammar import gemini as grammar
 from tests.asgi.conftest import settings_for
@@ -134,6 +135,7 @@ async def test_a_key_in_the_query_is_not_logged(app, caplog):
         (lambda: post("/v1beta/models", HELLO), 404, "NOT_FOUND"),
         (lambda: post("/upload/v1beta/files", b"..."), 501, "UNIMPLEMENTED"),
         (lambda: post("/v1beta/cachedContents", {}), 501, "UNIMPLEMENTED"),
+        (lambda: post("/v1beta/files:register", {}), 501, "UNIMPLEMENTED"),
         (lambda: get("/v1beta/anything"), 404, "NOT_FOUND"),
     ],
 )
@@ -143,6 +145,15 @@ async def test_errors_are_googles(app, asked, status, word):
     error = json.loads(answer.content)["error"]
     assert (answer.status, error["code"], error["status"]) == (status, status, word)
     assert error["message"]
+
+
+@pytest.mark.parametrize("word", [word for row in UNSERVED for word in row.words])
+async def test_what_only_google_has_is_refused_with_the_reason(app, word):
+    """Verbs of models, and resources, of the table for all APIs."""
+    [why] = [row.why for row in UNSERVED if word in row.words]
+    for asked in (generate(MODEL, word, HELLO), post(f"/v1beta/{word}", {})):
+        answer = await asked.run(app)
+        assert (answer.status, json.loads(answer.content)["error"]["message"]) == (501, f"{word}: {why}")
 
 
 async def test_structured_output_is_kept(gateway, sim):

@@ -519,6 +519,7 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),))}, SEARCHING),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search("s", ("f",)),))}, TOOLS),
         ("tools.unknown", "openai_chat", CHAT, {}, {"tools": [{"type": "web_search"}]}),
+        ("shapes.foreign", "openai_chat", CHAT, {}, {"tools": [{"name": "f", "input_schema": {"type": "object"}}]}),
         ("tools.calls", "anthropic", MESSAGES, {}, TOOLS),
         ("tools.calls", "anthropic", MESSAGES, {}, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
         ("tools.calls", "openai_chat", CHAT, {}, FUNCTIONS),

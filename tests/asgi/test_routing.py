@@ -8,6 +8,7 @@ from attrs import evolve
 from kiro_asgi.asgi.routing import GATEWAY, RouteMatch, Routes
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import Endpoint
+from kiro_asgi.dialects.unserved import UNSERVED
 from kiro_asgi.errors import ConfigError, MethodNotAllowed, RouteNotFound
 from tests.asgi.driver import http_scope
 
@@ -127,7 +128,12 @@ def test_a_wrong_method_names_the_right_one(method):
         pytest.param("/chat/completions", "; did you mean /v1/chat/completions?", id="no-v1"),
         pytest.param("/messages", "; did you mean /v1/messages?", id="no-v1-messages"),
         pytest.param("//v1//messages/", "; did you mean /v1/messages?", id="slashes"),
-        pytest.param("/v1/moderations", "; the APIs are /v1/chat/completions", id="not-ours"),
+        pytest.param("/v1/nothing", "; the APIs are /v1/chat/completions", id="not-ours"),
+        pytest.param("/v1/images/edits", ": images and videos are not made here", id="not-served"),
+        pytest.param("/images/edits", ": images and videos are not made here", id="not-served-no-v1"),
+        pytest.param("/v1/v1/batches/b_1/cancel", ": batches are not served", id="not-served-twice"),
+        pytest.param("/v1/messages/batches", ": batches are not served", id="not-served-within"),
+        pytest.param("/v1/filesystem", "; the APIs are", id="another-segment"),
         pytest.param("/" + "x" * 9_000, "; the APIs are", id="long"),
     ],
 )
@@ -139,6 +145,27 @@ def test_a_path_that_is_none_is_told_with_what_it_may_be_meant_for(path, words):
     assert caught.value.message.startswith(f"there is nothing at POST {path[:200]}")
     assert words in caught.value.message
     assert len(caught.value.message) < 400
+
+
+NOT_SERVED = [(path, row.why) for row in UNSERVED for path in row.paths]
+
+
+@pytest.mark.parametrize(("path", "why"), NOT_SERVED)
+def test_what_is_not_served_is_told_with_the_reason(path, why):
+    """Each endpoint that a vendor has and the gateway has not, whatever is below it: by name and why (issue 34, 10)."""
+    served = ROUTES.contains(http_scope("POST", f"/v1/{path}"))
+    for rest in ("/x_1", "/x_1/y") if served else ("", "/x_1", "/x_1/y"):
+        with pytest.raises(RouteNotFound) as caught:
+            ROUTES.find(http_scope("PUT", f"/v1/{path}{rest}"))
+        assert caught.value.message == f"there is nothing at PUT /v1/{path}{rest}: {why}"
+
+    assert served == (path == "chat/completions"), "a path of a table of what is not served"
+
+
+def test_each_endpoint_has_one_reason():
+    """No name stands in two rows of the table, where the second would never be told."""
+    for names in ([path for row in UNSERVED for path in row.paths], [word for row in UNSERVED for word in row.words]):
+        assert len(names) == len({*names})
 
 
 SLASH = evolve(BUILTIN[0], name="other", endpoints=(Endpoint("POST", BUILTIN[0].root),))

@@ -78,7 +78,42 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         {"messages": [HI, {"role": "assistant", "tool_calls": [CALL], "annotated": {"id": "a"}}]},
         [("fields.ignored", 1, "messages[1].annotated"), ("fields.no_effect", 1, "messages[1].tool_calls[0].index")],
     ),
-    ("messages-plain", MESSAGES, {"stream": True, "metadata": {"user_id": "u"}, "tools": [OWN]}, []),
+    (
+        "chat-shapes",
+        CHAT,
+        {
+            "tools": [OWN, {"type": "function", "function": OWN}],
+            "tool_choice": {"type": "any"},
+            "messages": [HI, said("assistant", USE), said("user", {**RESULT, "content": "r"})],
+        },
+        [
+            ("fields.ignored", 1, "messages[1].content[0].caller"),
+            ("shapes.messages", 5, "tools[0]"),
+        ],
+    ),
+    (
+        "messages-compacted",
+        MESSAGES,
+        {"messages": [HI, said("assistant", {"type": "compaction", "content": "So far."}), HI]},
+        [("turns.compacted", 1, "messages[0]")],
+    ),
+    (
+        "responses-agents",
+        RESPONSES,
+        {
+            "input": [
+                {"type": "agent_message", "author": "/root", "content": [text(), {"type": "encrypted_content"}]},
+            ]
+        },
+        [("fields.ignored", 1, "input[0].author"), ("blocks.unknown", 1, "input[0].content[1]")],
+    ),
+    (
+        "messages-plain",
+        MESSAGES,
+        {"stream": True, "metadata": {"user_id": "user_a_account_b_session_c"}, "tools": [OWN]},
+        [],
+    ),
+    ("messages-person", MESSAGES, {"metadata": {"user_id": "u"}}, [("fields.no_effect", 1, "metadata.user_id")]),
     (
         "messages-roles",
         MESSAGES,
@@ -88,7 +123,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     (
         "messages-blocks",
         MESSAGES,
-        {"messages": [said("user", text(), {"type": "advisor_tool_result"}, {"type": "compaction"})]},
+        {"messages": [said("user", text(), {"type": "tool_addition"}, {"type": "fallback"})]},
         [("blocks.unknown", 2, "messages[0].content[1]")],
     ),
     (
@@ -104,12 +139,18 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         "messages-mcp",
         MESSAGES,
         {
-            "messages": [HI, said("assistant", text(), {"type": "mcp_tool_use", "id": "m", "name": "n", "input": {}})],
+            "messages": [
+                HI,
+                said(
+                    "assistant",
+                    text(),
+                    {"type": "mcp_tool_use", "id": "m", "name": "n", "input": {}, "server_name": "s"},
+                ),
+            ],
             "tools": [OWN, {"type": "mcp_toolset", "mcp_server_name": "s"}],
         },
         [
-            ("blocks.unknown", 1, "messages[1].content[1]"),
-            ("fields.ignored", 1, "tools[1].mcp_server_name"),
+            ("fields.ignored", 2, "messages[1].content[1].server_name"),
         ],
     ),
     (
@@ -178,6 +219,12 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         RESPONSES,
         {"top_logprobs": 3, "image": {"a": 1}, "text": {"verbosity": "low"}},
         [("fields.echoed", 1, "top_logprobs"), ("fields.ignored", 1, "image")],
+    ),
+    (
+        "responses-context",
+        RESPONSES,
+        {"context_management": [{"type": "compaction", "compact_threshold": 9000}, {"type": "clear_tool_uses"}]},
+        [("values.unknown", 1, "context_management[1]")],
     ),
     (
         "responses-include",

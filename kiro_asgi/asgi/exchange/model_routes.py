@@ -41,6 +41,12 @@ VERBOSITY: Final = Rule(
     Loss.CONTENT,
 )
 
+STRICT: Final = Rule(
+    "strict.unavailable",
+    "That calls must obey a tool's schema to the letter is left out where the service cannot be told.",
+    Loss.CONTENT,
+)
+
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
 Permit = Callable[[str], bool]
@@ -121,6 +127,9 @@ def _notes_on_lost(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
     notes = Notes()
     if prompt.verbosity and not traits.verbose:
         notes.applies(VERBOSITY.name, "verbosity")
+    for tool in prompt.tools if not traits.strict else ():
+        if tool.strict:
+            notes.applies(STRICT.name, tool.place)
     for turn in prompt.turns:
         for part in turn.content():
             if not traits.cites and _is_to_cite(part):

@@ -135,6 +135,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.asks(Ask.UNKNOWN_TOOLS),
     ),
     Reason(
+        "shapes.foreign",
+        "The request has tools, parts of messages or a choice in the form of another API, as the service has not.",
+        lambda c: c.asks(Ask.FOREIGN_SHAPES),
+    ),
+    Reason(
         "tools.calls",
         "The client has tools: the gateway repairs their calls, keeps them whole, and remembers those that were cut.",
         lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.SERVED),

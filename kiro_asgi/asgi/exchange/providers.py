@@ -30,7 +30,7 @@ from kiro_asgi.private import require_own_file
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
-from kiro_asgi.upstreams.base import Credential, ModelCard, Upstream
+from kiro_asgi.upstreams.base import Credential, ModelCard
 from kiro_asgi.upstreams.manifest import Configured, manifests_in, new_token, set_up
 from kiro_asgi.upstreams.models import read_aliases, resembling
 from kiro_asgi.upstreams.registry import Registry, read_rows
@@ -274,17 +274,17 @@ class _ProviderFactory:
             setup=setup,
             transport=transport,
             credentials=credentials,
-            catalogue=_catalogue(configured, setup.upstream, asker, transport, self._known(setup.upstream)),
+            catalogue=_catalogue(configured, setup, asker, transport, self._known(setup)),
             toolbox=self._toolbox(setup, asker),
             ask_reset=partial(_reset, asker, setup.quota),
         )
 
-    def _known(self, upstream: Upstream) -> tuple[ModelCard, ...]:
+    def _known(self, setup: Setup) -> tuple[ModelCard, ...]:
         """Models that are known without asking."""
-        known = {card.id: card for card in upstream.builtin}
+        known = {card.id: card for card in setup.upstream.builtin}
         for (name, model), window in self._windows.items():
-            if name == upstream.name:
-                known[model] = evolve(known.get(model) or ModelCard(model), context_window=window)
+            if name == setup.upstream.name:
+                known[model] = evolve(known.get(model) or setup.named(model), context_window=window)
         return tuple(known.values())
 
     def _transport(self, proxy: str) -> Transport:
@@ -313,9 +313,9 @@ async def _reset(asker: Asker, quota: Quota | None, credential: Credential) -> f
 
 
 def _catalogue(
-    configured: Configured[Any], upstream: Upstream, asker: Asker, transport: Transport, known: tuple[ModelCard, ...]
+    configured: Configured[Any], setup: Setup, asker: Asker, transport: Transport, known: tuple[ModelCard, ...]
 ) -> Catalogue:
-    path, settings = configured.path, configured.settings
+    path, settings, upstream = configured.path, configured.settings, setup.upstream
 
     async def ask(page: str) -> bytes:
         return await asker.ask(partial(upstream.models_request, page=page), patience=LIST_TIMEOUT)
@@ -329,6 +329,7 @@ def _catalogue(
         normalise=upstream.normalise,
         suggest=suggest,
         builtin=known,
+        named=setup.named,
         unlisted=upstream.traits.unlisted,
         aliases=read_aliases(settings.model_aliases, f"{path}.model_aliases"),
     )

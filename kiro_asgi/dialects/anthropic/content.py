@@ -16,6 +16,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     FIELD_REQUIRED,
     Base64Source,
     Block,
+    CompactionBlock,
     ContainerUploadBlock,
     ContentSource,
     DocumentBlock,
@@ -76,12 +77,13 @@ def rest_of_mark(value: Any) -> Any:
     return {name: it for name, it in value.items() if name != "type" and not (name == "ttl" and it in _TIMES)} or None
 
 
-def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part]:
-    """The parts of a turn in order; blocks of an unknown kind are opaque.
+def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) -> Iterator[Part]:
+    """The parts of a turn in order; blocks of an unknown kind are opaque, and calls that these answer go with them.
 
     Args:
         content: A string is one block of text.
         place: Where it stands in the request, for errors.
+        start: The first block that counts.
 
     Raises:
         RequestError: An image or a document whose source is of a kind that we cannot pass on.
@@ -89,12 +91,16 @@ def parse_content(content: str | tuple[Block, ...], place: str) -> Iterator[Part
     if isinstance(content, str):
         yield Text(content)
         return
-    for index, block in enumerate(content):
-        parse = _BLOCKS.get(type(block))
-        if parse is not None:
-            yield from parse(block, f"{place}[{index}]")
-        elif isinstance(block, Raw):
-            yield Opaque(API, block.value, f"{place}[{index}]")
+    unknown = [block.value for block in content if type(block) is Raw]
+    answered = {text_of(value, "tool_use_id") for value in unknown} if unknown else ()
+    for index, block in enumerate(content[start:], start):
+        parse, at = _BLOCKS.get(type(block)), f"{place}[{index}]"
+        if isinstance(block, Raw):
+            yield Opaque(API, block.value, at)
+        elif answered and isinstance(block, ToolUseBlock) and block.id in answered:
+            yield Opaque(API, block.given, at)
+        elif parse is not None:
+            yield from parse(block, at)
 
 
 def _text(block: MessagesTextBlock, _: str) -> Parts:
@@ -210,8 +216,26 @@ def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark, unread=beside(block)),)
 
 
-def _server_result(block: ServerResultBlock, _: str) -> Parts:
-    return (parse_result(block.tool_use_id, block.content),)
+def _server_result(block: ServerResultBlock, place: str) -> Parts:
+    mark, content = read_mark(block.cache_control), block.content
+    if isinstance(content, str) or (isinstance(content, list) and any(map(is_result_block, content))):
+        parts = tuple(_result_parts(content, f"{place}.content"))
+        return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark),)
+    result = parse_result(block.tool_use_id, content)
+    return (evolve(result, is_error=result.is_error or bool(block.is_error), cache=mark),)
+
+
+def is_summary(block: object) -> bool:
+    """Whether *block* stands for all before it; a service that could make no summary sends a block without one."""
+    return isinstance(block, CompactionBlock) and bool(block.content and block.content.strip())
+
+
+def _compaction(block: CompactionBlock, _: str) -> Parts:
+    if not is_summary(block):
+        return ()
+    assert block.content is not None, "a summary has content"
+    whole = {name: value for name, value in block.given.items() if name != "cache_control"}
+    return (Text(block.content, read_mark(block.cache_control), block=whole),)
 
 
 def _container_upload(block: ContainerUploadBlock, place: str) -> Parts:
@@ -266,6 +290,7 @@ _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingPro
         ToolUseBlock: _tool_use,
         ToolResultBlock: _tool_result,
         ServerResultBlock: _server_result,
+        CompactionBlock: _compaction,
         ContainerUploadBlock: _container_upload,
     }
 )

@@ -5,7 +5,7 @@ Source: https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessagesTextBlock,
     SearchResultBlock,
     ToolResultBlock,
+    ToolUseBlock,
 )
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
@@ -87,26 +88,32 @@ _READING: Final = Reading(
     views=MappingProxyType(
         {(MessagesRequestBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
     ),
-    members=MappingProxyType({(MessagesTextBlock, "citations"): "fields.ignored"}),
 )
 
 
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
-    messages = enumerate(objects_of(value.get("messages")))
-    spoken = {f"messages[{at}]" for at, message in messages if message.get("role") == "system"}
+    messages = objects_of(value.get("messages"))
+    spoken = {f"messages[{at}]" for at, message in enumerate(messages) if message.get("role") == "system"}
     for finding in unread(value, _READING):
         # System text in mid-conversation becomes part of the user's turn, which is another message.
         yield finding[:2] if finding[1].rpartition(".")[0] in spoken else finding
     yield from _attribution(value.get("system"))
-    for index, message in enumerate(objects_of(value.get("messages"))):
+    yield from _uncited(objects_of(value.get("system")), "system")
+    for index, message in enumerate(messages):
+        place = f"messages[{index}].content"
         if message.get("role") == "system":
-            yield from _no_texts(message.get("content"), f"messages[{index}].content")
+            yield from _no_texts(message.get("content"), place)
+        yield from _calls_left_out(_blocks(message), place)
+        yield from _uncited(_blocks(message), place)
+    yield from _superseded(messages)
     yield from unread_tools(value.get("tools"), prompt.tools)
     for index, tool in enumerate(objects_of(value.get("tools"))):
         if known_tool(text_of(tool, "type")) is not None:
             for name in tool.keys() & {"description", "input_schema"}:
                 yield "fields.ignored", f"tools[{index}].{name}"
+    if object_of(value.get("metadata")).get("user_id") and not prompt.session:
+        yield "fields.no_effect", "metadata.user_id", API  # it names a person, and no session
     thinking, choice = object_of(value.get("thinking")), object_of(value.get("tool_choice"))
     yield from words(thinking.get("type"), "thinking.type", MODES)
     yield from words(thinking.get("display"), "thinking.display", _DISPLAYS)
@@ -129,6 +136,46 @@ def _no_texts(content: Any, place: str) -> Iterator[Finding]:
         kind = block.get("type")
         if isinstance(kind, str) and kind in BLOCKS.classes.keys() - _TEXTS:
             yield "blocks.unreadable", f"{place}[{index}]"
+
+
+def _uncited(blocks: Sequence[Mapping[str, Any]], place: str) -> Iterator[Finding]:
+    """Citations of an earlier answer: texts are handed back without them, to services of the API with those that one of
+    them has made."""
+    for index, block in enumerate(blocks):
+        cited = objects_of(block.get("citations")) if block.get("type") == "text" else ()
+        for at, each in enumerate(cited):
+            where = f"{place}[{index}].citations[{at}]"
+            if text_of(each, "type") == "web_search_result_location" and not text_of(each, "encrypted_index"):
+                yield "fields.ignored", where
+            else:
+                yield "fields.ignored", where, API
+
+
+def _calls_left_out(blocks: Sequence[Mapping[str, Any]], place: str) -> Iterator[Finding]:
+    """Calls whose results are blocks of an unknown kind."""
+    unknown = (block for block in blocks if BLOCKS.class_of(text_of(block, "type")) is Raw)
+    answered = {text_of(block, "tool_use_id") for block in unknown} - {""}
+    for index, block in enumerate(blocks if answered else ()):
+        if BLOCKS.class_of(text_of(block, "type")) is ToolUseBlock and text_of(block, "id") in answered:
+            yield "blocks.unknown", f"{place}[{index}]", API
+
+
+def _superseded(messages: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Messages, and blocks, that the newest compaction stands for."""
+    holders = [index for index, message in enumerate(messages) if any(map(_sums_up, _blocks(message)))]
+    if holders:
+        last = holders[-1]
+        yield from (("turns.compacted", f"messages[{index}]") for index in range(last))
+        newest = max(at for at, block in enumerate(_blocks(messages[last])) if _sums_up(block))
+        yield from (("turns.compacted", f"messages[{last}].content[{at}]") for at in range(newest))
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return objects_of(message.get("content"))
+
+
+def _sums_up(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "compaction" and bool(text_of(block, "content").strip())
 
 
 @frozen

@@ -10,13 +10,13 @@ https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
-from kiro_asgi.dialects.anthropic.content import beside, parse_content, read_mark, rest_of_mark
+from kiro_asgi.dialects.anthropic.content import beside, is_summary, parse_content, read_mark, rest_of_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
     API,
@@ -206,8 +206,15 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool:
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
         mark, rest = read_mark(body.cache_control), rest_of_mark(body.cache_control)
-        unread = BESIDE(body, cache_control=rest)
-        return Tool(body.name, body.description or "", body.input_schema or {}, place=place, cache=mark, unread=unread)
+        return Tool(
+            body.name,
+            body.description or "",
+            body.input_schema or {},
+            strict=body.strict is True,
+            place=place,
+            cache=mark,
+            unread=BESIDE(body, cache_control=rest),
+        )
     opaque = Opaque(API, body.given, place)
     if known is None:
         if kind.startswith(_TOOL_SEARCH):
@@ -217,6 +224,7 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool:
         known,
         name=body.name or known.name,
         description=known.description + _screen(body),
+        strict=body.strict is True,
         options=_options(body, place) if known.hosted else {},
         place=place,
         cache=read_mark(body.cache_control),
@@ -394,14 +402,16 @@ def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
     """One turn a message; other roles are passed over, and so are messages of which nothing is left.
 
     System text in mid-conversation joins the user's turn that comes after it, behind the results of tools, for those
-    must follow their calls; at the end it is a turn of its own.
+    must follow their calls; at the end it is a turn of its own.  What the newest compaction stands for is left out, as
+    the API leaves it out.
     """
     asides: list[Part] = []
-    for index, message in enumerate(messages):
+    first, start = newest_summary(messages)
+    for index, message in enumerate(messages[first:], first):
         if isinstance(message, Raw):
             continue
         place = f"messages[{index}]"
-        parts = tuple(parse_content(message.content, f"{place}.content"))
+        parts = tuple(parse_content(message.content, f"{place}.content", start if index == first else 0))
         if message.role == "system":
             asides += [part for part in parts if isinstance(part, Text)]
         elif message.role == "user" and (parts or asides):
@@ -411,6 +421,19 @@ def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
             yield Turn(Role.ASSISTANT, answered_in_place(parts), place, unread=BESIDE(message))
     if asides:
         yield Turn(Role.USER, tuple(asides), place)
+
+
+def newest_summary(messages: Sequence[MessageBody | Raw]) -> tuple[int, int]:
+    """Places of the message and of the block in it with which the conversation begins: the newest compaction's.
+
+    Source: https://platform.claude.com/docs/en/build-with-claude/compaction
+    """
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        blocks = message.content if isinstance(message, MessageBody) and isinstance(message.content, tuple) else ()
+        if found := [at for at, block in enumerate(blocks) if is_summary(block)]:
+            return index, found[-1]
+    return 0, 0
 
 
 def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -28,7 +28,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, read_mark
-from kiro_asgi.wire.json import dumps, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 API: Final = "anthropic"
 """Name of the API, as of `kiro_asgi.model.unread.Unread`."""
@@ -143,8 +143,10 @@ def parse_result(call_id: str, content: Any) -> ToolResult:
         hits = tuple(_hits(content))
         text = ToolOutput(hits).told if len(hits) == len(content) else dumps(content).decode()
         return ToolResult(call_id, (Text(text),), block=_sealed(call_id, content))
-    failed = isinstance(content, Mapping) and str(content.get("type")).endswith("_error")
-    return ToolResult(call_id, (Text(dumps(content).decode()),), failed)
+    result = object_of(content)
+    failed = text_of(result, "type").endswith("_error")
+    text = text_of(result, "text") if result.keys() == {"type", "text"} else ""
+    return ToolResult(call_id, (Text(text or dumps(content).decode()),), failed)
 
 
 def _sealed(call_id: str, content: list[Any]) -> Mapping[str, Any] | None:

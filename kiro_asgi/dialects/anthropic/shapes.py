@@ -114,7 +114,7 @@ class MessagesRedactedThinkingBlock(Shape):
 
 
 @frozen
-class ToolUseBlock(Shape):
+class ToolUseBlock(Whole):
     """A tool call of an earlier answer."""
 
     id: str
@@ -129,6 +129,8 @@ class ServerResultBlock(Shape):
 
     tool_use_id: str
     content: Any = None
+    is_error: bool | None = None
+    cache_control: Any = None
 
 
 @frozen
@@ -138,6 +140,17 @@ class ToolResultBlock(Shape):
     tool_use_id: str
     content: Any = None
     is_error: bool | None = None
+    cache_control: Any = None
+
+
+@frozen
+class CompactionBlock(Whole):
+    """A summary of all before it, which a service made; without content it could make none."""
+
+    content: str | None = None
+    encrypted_content: Any = None
+    signature: Any = None
+    tool_changes: Any = None
     cache_control: Any = None
 
 
@@ -160,6 +173,7 @@ Block = (
     | ToolUseBlock
     | ToolResultBlock
     | ServerResultBlock
+    | CompactionBlock
     | ContainerUploadBlock
     | Raw
 )
@@ -187,6 +201,7 @@ class MessagesTool(Whole):
     allowed_domains: tuple[str, ...] | None = None
     blocked_domains: tuple[str, ...] | None = None
     cache_control: Any = None
+    strict: Any = None
 
 
 @frozen
@@ -266,12 +281,8 @@ _BLOCKS: Final = MappingProxyType(
         "tool_use": ToolUseBlock,
         "tool_result": ToolResultBlock,
         "server_tool_use": ToolUseBlock,
-        "web_search_tool_result": ServerResultBlock,
-        "web_fetch_tool_result": ServerResultBlock,
-        "code_execution_tool_result": ServerResultBlock,
-        "bash_code_execution_tool_result": ServerResultBlock,
-        "text_editor_code_execution_tool_result": ServerResultBlock,
-        "tool_search_tool_result": ServerResultBlock,
+        "mcp_tool_use": ToolUseBlock,
+        "compaction": CompactionBlock,
         "container_upload": ContainerUploadBlock,
     }
 )
@@ -280,7 +291,7 @@ _MESSAGES: Final = MappingProxyType({"user": MessageBody, "assistant": MessageBo
 
 MESSAGES: Final = Tagged(MessageBody | Raw, _MESSAGES, tag="role")
 
-BLOCKS: Final = Tagged(Block, _BLOCKS)
+BLOCKS: Final = Tagged(Block, _BLOCKS, endings=MappingProxyType({"_tool_result": ServerResultBlock}))
 
 SOURCES: Final = Tagged(Source, _SOURCES)
 

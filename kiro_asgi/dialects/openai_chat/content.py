@@ -10,20 +10,28 @@ from attrs import define, evolve, field
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
+from kiro_asgi.dialects.openai_chat.blocks import read_document, read_picture, read_sealed, read_use
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     BESIDE,
+    CONVERTER,
+    PARTS,
     AssistantMessage,
     ChatCall,
     ContentPart,
+    DocumentBlock,
     FilePart,
     FunctionMessage,
     ImagePart,
     Invocation,
     Message,
+    PictureBlock,
+    ResultBlock,
+    SealedThinking,
     SystemMessage,
     ThinkingContent,
     ToolMessage,
+    UseBlock,
     UserMessage,
 )
 from kiro_asgi.dialects.openai_common import (
@@ -33,7 +41,7 @@ from kiro_asgi.dialects.openai_common import (
     refuse_audio,
     refuse_unknown,
 )
-from kiro_asgi.dialects.structure import Raw
+from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.prompt import (
     Document,
@@ -49,7 +57,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
 from kiro_asgi.model.unread import Unread
-from kiro_asgi.wire.json import objects_of, text_of
+from kiro_asgi.wire.json import dumps, objects_of, text_of
 
 
 def call_signature(signature: str) -> str:
@@ -104,7 +112,7 @@ def read_reasoning_details(value: Any) -> Iterator[str]:
 Given = str | tuple[ContentPart, ...] | None
 """The content of a message as the client sent it."""
 
-Content = Text | Image | Document | ThinkingPart | Opaque
+Content = Part
 
 Reader = Callable[[Any, str], Content]
 
@@ -125,7 +133,17 @@ def user_content(content: Given, place: str) -> tuple[Text | Image | Document | 
     Raises:
         RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
     """
-    return tuple(part for part in _content(content, place, _USER) if not isinstance(part, ThinkingPart))
+    parts = _content(content, place, _USER)
+    return tuple(part for part in parts if isinstance(part, Text | Image | Document | Opaque))
+
+
+def turn_content(content: Given, place: str) -> tuple[Content, ...]:
+    """Read the content of a user's message, which may hold results in the form of the Messages API.
+
+    Raises:
+        RequestError: Like `user_content`.
+    """
+    return tuple(_content(content, place, _TURN))
 
 
 def assistant_content(content: Given, place: str) -> tuple[Content, ...]:
@@ -184,6 +202,21 @@ def _unknown(part: Raw, place: str) -> Content:
     return Opaque(API, part.value, place, refusal=refuse_unknown(part, place))
 
 
+def _result(part: ResultBlock, place: str) -> Content:
+    """A result; JSON without any part in it counts as its own text."""
+    content, at = part.content, f"{place}.content"
+    if isinstance(content, list) and any(map(is_part, content)):
+        content = structure_value(content, tuple[ContentPart, ...], converter=CONVERTER, at=at)
+    elif not isinstance(content, str | None):
+        content = dumps(content).decode()
+    return ToolResult(part.tool_use_id, user_content(content, at), bool(part.is_error))
+
+
+def is_part(value: Any) -> bool:
+    """Whether *value*, of a result, is read as a part."""
+    return isinstance(value, dict) and PARTS.class_of(text_of(value, "type")) is not Raw
+
+
 def _misplaced(part: object, place: str) -> Content:
     if isinstance(part, Raw):
         raise refuse_unknown(part, place)
@@ -191,10 +224,31 @@ def _misplaced(part: object, place: str) -> Content:
 
 
 _USER: Final = MappingProxyType[type, Reader](
-    {TextPart: _text, ImagePart: _image, FilePart: _file, AudioPart: _audio, Raw: _unknown}
+    {
+        TextPart: _text,
+        ImagePart: _image,
+        FilePart: _file,
+        AudioPart: _audio,
+        PictureBlock: read_picture,
+        DocumentBlock: read_document,
+        Raw: _unknown,
+    }
 )
 
-_ASSISTANT: Final = MappingProxyType[type, Reader]({**_USER, RefusalPart: _refusal, ThinkingContent: _thinking})
+_TURN: Final = MappingProxyType[type, Reader]({**_USER, ResultBlock: _result})
+
+_ASSISTANT: Final = MappingProxyType[type, Reader](
+    {
+        **_USER,
+        RefusalPart: _refusal,
+        ThinkingContent: _thinking,
+        SealedThinking: read_sealed,
+        UseBlock: read_use,
+    }
+)
+
+
+_NO_CALL: Final = "no earlier assistant message made a call with this id"
 
 
 @define
@@ -239,7 +293,10 @@ class MessageReader:
             self.system_place = self.system_place or place
 
     def _user(self, message: UserMessage, place: str) -> None:
-        parts = user_content(message.content, f"{place}.content")
+        parts = turn_content(message.content, f"{place}.content")
+        for index, part in enumerate(parts):
+            if isinstance(part, ToolResult) and part.call_id not in self._calls:
+                raise invalid(f"{place}.content[{index}].tool_use_id", _NO_CALL)
         self.turns.append(Turn(Role.USER, parts, place, unread=BESIDE(message)))
 
     def _assistant(self, message: AssistantMessage, place: str) -> None:
@@ -252,13 +309,13 @@ class MessageReader:
             *self._tool_calls(message.tool_calls or (), place),
             *self._function_call(message.function_call, place),
         )
+        self._calls |= {part.call_id for part in parts if isinstance(part, ToolCallPart)}
         details = None if any(read_reasoning_details(message.reasoning_details)) else message.reasoning_details
         unread = BESIDE(message, reasoning_details=details)
         self.turns.append(Turn(Role.ASSISTANT, parts, place, unread=unread))
 
     def _tool_calls(self, calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
         for index, call in enumerate(calls):
-            self._calls.add(call.id)
             if signature := read_extra_content(call.extra_content):
                 yield ThinkingPart(signature=signature)
             yield _tool_call(call, f"{place}.tool_calls[{index}]")
@@ -271,7 +328,7 @@ class MessageReader:
 
     def _tool(self, message: ToolMessage, place: str) -> None:
         if message.tool_call_id not in self._calls:
-            raise invalid(f"{place}.tool_call_id", "no earlier assistant message made a call with this id")
+            raise invalid(f"{place}.tool_call_id", _NO_CALL)
         self._result(message.tool_call_id, message, place)
 
     def _function(self, message: FunctionMessage, place: str) -> None:

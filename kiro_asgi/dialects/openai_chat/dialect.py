@@ -17,9 +17,10 @@ from kiro_asgi.dialects.base import (
     ResponseMeta,
 )
 from kiro_asgi.dialects.openai_chat import embeddings
+from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse
-from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
+from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, foreign_shapes, peek
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     FORMATS,
@@ -29,7 +30,9 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     TOOLS,
     ChatCall,
     ChatRequestBody,
+    ContentPart,
     JsonSchema,
+    ResultBlock,
 )
 from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
@@ -87,6 +90,11 @@ class _TemplateArguments:
     enable_thinking: Any = None
 
 
+def _result(content: Any) -> Any:
+    """JSON without a part is passed on as it is."""
+    return tuple[ContentPart, ...] if isinstance(content, list) and any(map(is_part, content)) else None
+
+
 _READING: Final = Reading(
     api=API,
     lost=LOST,
@@ -99,6 +107,7 @@ _READING: Final = Reading(
             (ChatRequestBody, "thinking"): lambda _: _Thinking,
             (ChatRequestBody, "reasoning"): lambda _: _Reasoning,
             (ChatRequestBody, "chat_template_kwargs"): lambda _: _TemplateArguments,
+            (ResultBlock, "content"): _result,
         }
     ),
     members=MappingProxyType(
@@ -123,6 +132,7 @@ _SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functi
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
+    yield from (("shapes.messages", place) for place in foreign_shapes(value))
     for name in _NUMBERS:
         if value.get(name) and getattr(prompt.sampling, name) is None:
             yield "values.unknown", name

@@ -80,6 +80,11 @@ def _read_tools(body: ChatRequestBody) -> tuple[tuple[Tool, ...], ToolChoice]:
             return _object_choice(choice, tools, parallel)
 
 
+_TYPES_OF_CHOICE: Final = MappingProxyType(
+    {"none": ToolChoiceMode.NONE, "auto": ToolChoiceMode.AUTO, "any": ToolChoiceMode.REQUIRED}
+)
+"""Types of a choice in the Messages API that names no tool."""
+
 _NO_CUSTOM: Final = "custom tools cannot be streamed in this API; use function tools, or POST /v1/responses"
 
 
@@ -88,6 +93,11 @@ def _object_choice(
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
     """One tool by name, or some of the tools."""
     kind = choice.get("type")
+    parallel = parallel and choice.get("disable_parallel_tool_use") is not True
+    if isinstance(kind, str) and kind in _TYPES_OF_CHOICE:
+        if kind == "any" and not tools:
+            raise invalid("tool_choice", _NO_TOOLS)
+        return tools, ToolChoice(_TYPES_OF_CHOICE[kind], parallel=parallel, raw=choice)
     if kind == "custom":
         raise unsupported("tool_choice", _NO_CUSTOM)
     if kind == "allowed_tools":
@@ -103,7 +113,12 @@ def _tool(tool: ToolBody, place: str) -> Tool:
         case ChatFunctionTool(function=ChatFunction() as function):
             return evolve(_function(function, f"{place}.function"), unread=BESIDE(tool))
         case ChatFunctionTool(name=str(name)):
-            return _function(ChatFunction(name, tool.description, tool.parameters, unread=tool.unread), place)
+            own = ChatFunction(
+                name, tool.description, tool.parameters, tool.input_schema, tool.strict, unread=tool.unread
+            )
+            return _function(own, place)
+        case ChatCustomTool(name=str(name), input_schema=dict(schema)):
+            return _function(ChatFunction(name, tool.description, schema, strict=tool.strict), place)
         case ChatFunctionTool():
             raise missing(f"{place}.function", "required field missing")
         case ChatSearchTool():
@@ -134,8 +149,9 @@ def _hosted_search(tool: ChatSearchTool, place: str) -> Tool:
 def _function(function: ChatFunction, place: str) -> Tool:
     if not function.name:
         raise invalid(f"{place}.name", "is empty")
-    unread = BESIDE(function=function.unread or None)
-    return Tool(function.name, function.description or "", function.parameters or {}, place=place, unread=unread)
+    schema = function.parameters or function.input_schema or {}
+    unread, strict = BESIDE(function=function.unread or None), function.strict is True
+    return Tool(function.name, function.description or "", schema, strict=strict, place=place, unread=unread)
 
 
 def _functions(body: ChatRequestBody, functions: Sequence[ChatFunction]) -> tuple[tuple[Tool, ...], ToolChoice]:
@@ -152,12 +168,15 @@ def _functions(body: ChatRequestBody, functions: Sequence[ChatFunction]) -> tupl
             return tools, ToolChoice(ToolChoiceMode.NAMED, name, False, raw)
 
 
+_NO_TOOLS: Final = "a call is required, but there are no tools"
+
+
 def _mode(word: Any, tools: Sequence[Tool], place: str) -> ToolChoiceMode:
     mode = _MODES.get(word) if isinstance(word, str) else None
     if mode is None:
         raise invalid(place, f"expected one of {', '.join(_MODES)}, got {str(word)[:60]!r}")
     if mode is ToolChoiceMode.REQUIRED and not tools:
-        raise invalid(place, "a call is required, but there are no tools")
+        raise invalid(place, _NO_TOOLS)
     return mode
 
 

@@ -18,6 +18,7 @@ from attrs import evolve
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
+from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
@@ -64,6 +65,8 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.TOOLS
     if kinds - _CLIENT_TOOLS:
         yield Ask.UNKNOWN_TOOLS
+    if any(foreign_shapes(document)):
+        yield Ask.FOREIGN_SHAPES
     if "custom" in kinds or any(references_in(document)):
         yield Ask.SERVED
     choices = (document.get("tool_choice"), document.get("function_call"))
@@ -79,6 +82,20 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
     if any(any(read_reasoning_details(message.get("reasoning_details"))) for message in messages):
         yield Ask.FOREIGN_SIGNATURES
     yield from _asks_of_options(document)
+
+
+def foreign_shapes(document: Mapping[str, Any]) -> Iterator[str]:
+    """Places of what has the form of the Messages API in a request of this one."""
+    for index, tool in enumerate(objects_of(document.get("tools"))):
+        for place, each in ((f"tools[{index}]", tool), (f"tools[{index}].function", object_of(tool.get("function")))):
+            if "input_schema" in each:
+                yield place
+    if object_of(document.get("tool_choice")).get("type") in CHOICES:
+        yield "tool_choice"
+    for index, message in enumerate(objects_of(document.get("messages"))):
+        for at, part in enumerate(objects_of(message.get("content"))):
+            if text_of(part, "type") in BLOCKS:
+                yield f"messages[{index}].content[{at}]"
 
 
 def _asks_of_options(document: Mapping[str, Any]) -> Iterator[Ask]:

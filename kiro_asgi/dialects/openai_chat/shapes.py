@@ -4,6 +4,9 @@ What is not declared here is kept for services of the same API, so a field that 
 ``Any`` stands where
 extensions of other vendors are read as far as they make sense and are never refused.
 
+Some clients, Cursor's agent mode among them, send shapes of the Messages API here: tools with an ``input_schema``, and
+blocks such as ``tool_use``, ``tool_result`` and ``image``.  They are read as what they are.
+
 Source: https://platform.openai.com/docs/api-reference/chat/create
 """
 
@@ -58,7 +61,71 @@ class ThinkingContent(Shape):
     signature: str | None = None
 
 
-ContentPart = TextPart | RefusalPart | ImagePart | AudioPart | FilePart | ThinkingContent | Raw
+@frozen
+class SealedThinking(Shape):
+    """``redacted_thinking`` of the Messages API."""
+
+    data: str
+
+
+@frozen
+class PictureBlock(Shape):
+    """``image`` of the Messages API."""
+
+    source: Mapping[str, Any]
+
+
+@frozen
+class DocumentBlock(Shape):
+    """``document`` of the Messages API."""
+
+    source: Mapping[str, Any]
+    title: str | None = None
+
+
+@frozen
+class UseBlock(Shape):
+    """``tool_use`` of the Messages API."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any] | None = None
+
+
+@frozen
+class ResultBlock(Shape):
+    """``tool_result`` of the Messages API."""
+
+    tool_use_id: str
+    content: Any = None
+    is_error: bool | None = None
+
+
+ContentPart = (
+    TextPart
+    | RefusalPart
+    | ImagePart
+    | AudioPart
+    | FilePart
+    | ThinkingContent
+    | SealedThinking
+    | PictureBlock
+    | DocumentBlock
+    | UseBlock
+    | ResultBlock
+    | Raw
+)
+
+BLOCKS: Final = MappingProxyType(
+    {
+        "redacted_thinking": SealedThinking,
+        "image": PictureBlock,
+        "document": DocumentBlock,
+        "tool_use": UseBlock,
+        "tool_result": ResultBlock,
+    }
+)
+"""Blocks of the Messages API."""
 
 PARTS: Final = Tagged(
     ContentPart,
@@ -72,6 +139,7 @@ PARTS: Final = Tagged(
             "input_audio": AudioPart,
             "file": FilePart,
             "thinking": ThinkingContent,
+            **BLOCKS,
         }
     ),
 )
@@ -178,16 +246,22 @@ class ChatFunction(Shape):
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    input_schema: Mapping[str, Any] | None = None
+    """The parameters, in the word of the Messages API."""
+
+    strict: Any = None
 
 
 @frozen
 class ChatFunctionTool(Shape):
-    """A function tool, nested as this API has it, or flat as the Responses API has it."""
+    """A function tool, nested as this API has it, or flat as the Responses API and the Messages API have it."""
 
     function: ChatFunction | None = None
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    input_schema: Mapping[str, Any] | None = None
+    strict: Any = None
 
 
 @frozen
@@ -206,7 +280,12 @@ class ChatSearchTool(Shape):
 
 @frozen
 class ChatCustomTool(Shape):
-    """A tool whose input is not JSON."""
+    """A tool whose input is not JSON; with an ``input_schema`` it is a function of the Messages API."""
+
+    name: str | None = None
+    description: str | None = None
+    input_schema: Mapping[str, Any] | None = None
+    strict: Any = None
 
 
 ToolBody = ChatFunctionTool | ChatCustomTool | ChatSearchTool | Raw
@@ -225,6 +304,10 @@ TOOLS: Final = Tagged(
     ),
     default="function",
 )
+
+
+CHOICES: Final = ("auto", "any", "tool", "none")
+"""Types of a choice among tools in the Messages API."""
 
 
 # Form of the answer.

@@ -32,13 +32,13 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ResponsesJsonSchemaFormat,
 )
 from kiro_asgi.dialects.passthrough import Fault, RequestPeek
-from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
+from kiro_asgi.dialects.structure import Raw, read_json
+from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Opaque, Prompt
-from kiro_asgi.wire.json import objects_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 _READING: Final = Reading(
     api=API,
@@ -66,11 +66,22 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) ->
     for index, name in enumerate(value.get("include") or ()):
         if name != SEALED:
             yield "values.unknown", f"include[{index}]", API
+    for index, entry in enumerate(objects_of(value.get("context_management"))):
+        yield from words(entry.get("type"), f"context_management[{index}]", ("compaction",))
     read = {turn.place for turn in prompt.turns if type(turn.parts[0]) is not Opaque or turn.parts[0].instead}
     items = value.get("input")
     for index, item in enumerate(items if isinstance(items, list) else ()):
+        yield from _passed_over(item, f"input[{index}].content")
         if _seals(item) and f"input[{index + earlier}]" not in read:
             yield "thinking.sealed_dropped", f"input[{index}]", API
+
+
+def _passed_over(item: Any, place: str) -> Iterator[Finding]:
+    """Parts of what one agent tells another that only their service can read."""
+    content = item.get("content") if isinstance(item, dict) and item.get("type") == "agent_message" else ()
+    for index, part in enumerate(objects_of(content)):
+        if PARTS.class_of(text_of(part, "type")) is Raw:
+            yield "blocks.unknown", f"{place}[{index}]"
 
 
 def _seals(item: Any) -> bool:

@@ -141,6 +141,9 @@ ITEM_KINDS: Final[Table] = MappingProxyType(
         "computer_call_output": _mapped("the screenshot, by value or by address"),
         "program": _mapped("a call of a function"),
         "program_output": _HONOURED,
+        "agent_message": _mapped("its readable parts are the user's; what is sealed is named by a note"),
+        "multi_agent_call": _mapped("a call of a function"),
+        "multi_agent_call_output": _HONOURED,
         "mcp_list_tools": _IGNORED,
         "mcp_approval_request": _IGNORED,
         "mcp_approval_response": _IGNORED,
@@ -159,7 +162,7 @@ _LEFT_OUT: Final = _ignored("run by the vendor's servers: left out, and refused 
 
 TOOL_KINDS: Final[Table] = MappingProxyType(
     {
-        "function": _honoured("strict is ignored"),
+        "function": _honoured("strict, by services that can be told, for schemas that they can enforce"),
         "custom": _mapped("a function with one string; a grammar is described, not enforced"),
         "namespace": _mapped("a function for each member, with both names"),
         "web_search": _mapped("where the gateway runs searches; only filters.allowed_domains is honoured"),

@@ -33,6 +33,7 @@ from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
     API,
     BESIDE,
+    AgentMessageItem,
     CallOutput,
     ClientCall,
     CompactionItem,
@@ -84,6 +85,13 @@ def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
     if isinstance(content, str):
         return (Text(content),)
     return tuple(_PART_READERS[type(part)](part, f"{place}[{index}]") for index, part in enumerate(content))
+
+
+def _readable(content: Content, place: str) -> Iterator[ContentPart]:
+    """The same without parts of unknown kinds."""
+    for index, part in enumerate((TextPart(content),) if isinstance(content, str) else content):
+        if not isinstance(part, Raw):
+            yield _PART_READERS[type(part)](part, f"{place}[{index}]")
 
 
 def read_texts(content: Content, place: str) -> Iterator[Text]:
@@ -222,6 +230,16 @@ def _program(item: Object, place: str) -> Iterable[Part]:
     return (ToolCallPart(text_of(item, "call_id") or place, "program", {"code": item.get("code")}),)
 
 
+def _agents(item: Object, place: str) -> Iterable[Part]:
+    arguments = read_arguments(text_of(item, "arguments"), f"{place}.arguments")
+    return (ToolCallPart(text_of(item, "call_id") or place, text_of(item, "action") or "multi_agent", arguments),)
+
+
+def _agents_output(item: Object, _: str) -> Iterable[Part]:
+    texts = tuple(Text(text_of(part, "text")) for part in objects_of(item.get("output")))
+    return (ToolResult(text_of(item, "call_id"), texts),)
+
+
 def _program_output(item: Object, _: str) -> Iterable[Part]:
     return (ToolResult(text_of(item, "call_id"), (Text(text_of(item, "result")),)),)
 
@@ -237,6 +255,8 @@ SUMMARISED: Final = MappingProxyType[str, Callable[[Object, str], Iterable[Part]
         "computer_call_output": _screenshot,
         "program": _program,
         "program_output": _program_output,
+        "multi_agent_call": _agents,
+        "multi_agent_call_output": _agents_output,
     }
 )
 """Kind of item to its reader."""
@@ -332,6 +352,11 @@ class ItemReader:
             self._add_opaque(item.given, place, (part,) if part else (), role=Role.ASSISTANT)
         else:
             self._add_turn(Role.ASSISTANT, place, *filter(None, [part]))
+
+    def _agent_message(self, item: AgentMessageItem, place: str) -> None:
+        """What another agent says is a user's: a model has no other side.  What is sealed only its service can read."""
+        parts = tuple(_readable(item.content or (), f"{place}.content"))
+        self._add_opaque(item.given, place, parts, role=Role.USER)
 
     def _function_call(self, item: FunctionCallItem, place: str) -> None:
         self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
@@ -449,6 +474,7 @@ _ITEM_READERS: Final = MappingProxyType[type, Any](
     {
         MessageItem: ItemReader._message,
         ReasoningItem: ItemReader._reasoning,
+        AgentMessageItem: ItemReader._agent_message,
         FunctionCallItem: ItemReader._function_call,
         CustomCall: ItemReader._custom_call,
         ClientCall: ItemReader._client_call,

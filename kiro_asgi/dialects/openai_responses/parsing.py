@@ -30,6 +30,7 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, require_depths
+from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"
 """The one entry of ``include`` that has an effect."""
@@ -266,7 +267,7 @@ def parse_value(
     conversation.read(request.input or (), superseded(value["input"]))
     compacts = is_triggered(value["input"])
     if not conversation.turns:
-        raise missing("input", "is empty; send at least one message")
+        raise _nothing_to_read(value["input"])
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
     instructions = (Text(request.instructions),) if request.instructions else ()
     texts = (*instructions, *conversation.system)
@@ -338,6 +339,18 @@ def _refuse(request: ResponsesBody) -> None:
     if request.background and request.store is False:
         raise unsupported("background", "a response that is made in the background has to be stored")
     _one_of("truncation", request.truncation, _TRUNCATIONS)
+
+
+def _nothing_to_read(items: Any) -> RequestError:
+    """The error for an input of which no turn is left."""
+    kinds = [text_of(item, "type") or "message" for item in objects_of(items)]
+    if not kinds or kinds[0] == "message":
+        return missing("input", "is empty; send at least one message")
+    return invalid(
+        "input[0]",
+        f"nothing in this input can be read here, and this {kinds[0][:60]} is the first of it; "
+        "send a message, or what is in it",
+    )
 
 
 def _no_input(request: ResponsesBody) -> RequestError:

@@ -40,6 +40,7 @@ class NestedFunction(Shape):
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    strict: Any = None
 
 
 @frozen
@@ -49,6 +50,7 @@ class ResponsesFunctionTool(Shape):
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    strict: Any = None
     function: NestedFunction | None = None
 
 
@@ -302,6 +304,13 @@ class ReasoningItem(Whole):
 
 
 @frozen
+class AgentMessageItem(Whole):
+    """``agent_message``: what one agent of Codex tells another; parts that are sealed are passed over."""
+
+    content: Content | None = None
+
+
+@frozen
 class CompactionItem(Whole):
     """``compaction``, and its other names: a summary of all before it, sealed."""
 
@@ -331,6 +340,7 @@ Item = (
     | PatchOutput
     | ToolsItem
     | ReasoningItem
+    | AgentMessageItem
     | CompactionItem
     | CompactionTrigger
     | Reference
@@ -346,6 +356,7 @@ ITEMS: Final = Tagged(
             "function_call_output": CallOutput,
             "custom_tool_call": CustomCall,
             "custom_tool_call_output": CallOutput,
+            "agent_message": AgentMessageItem,
             "local_shell_call": ClientCall,
             "local_shell_call_output": LocalShellOutput,
             "shell_call": ClientCall,

@@ -311,10 +311,16 @@ class ToolCollector:
         if function is None:
             if body.name is None:
                 raise missing(f"{place}.name", "required field missing")
-            function = NestedFunction(body.name, body.description, body.parameters)
+            function = NestedFunction(body.name, body.description, body.parameters, body.strict)
         flat = {name: value for name, value in body.unread.items() if name != "function"}
-        unread = BESIDE(function, **flat)
-        tool = Tool(function.name, function.description or "", function.parameters or {}, place=place, unread=unread)
+        tool = Tool(
+            function.name,
+            function.description or "",
+            function.parameters or {},
+            strict=function.strict is True,
+            place=place,
+            unread=BESIDE(function, **flat),
+        )
         return self._put(tool, place)
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:

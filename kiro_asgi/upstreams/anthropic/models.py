@@ -24,7 +24,11 @@ MAX_NAME: Final = 200
 
 Rewriting = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
-_KINDS: Final = "opus|sonnet|haiku|fable"
+_KIND: Final = "[a-z]{2,20}"
+"""Name of a kind of models: of the next one, too, the version says how it is asked."""
+
+_MAJOR: Final = "([4-9]|[1-9][0-9])"
+"""Versions since which the kind stands before them."""
 
 REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"^(?:anthropic|claude)/"), ""),
@@ -33,12 +37,14 @@ REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"(?<=.)(?:-latest|[-@][0-9]{8}|-20[0-9]{2}-[0-9]{2}-[0-9]{2})$"), ""),
     (re.compile(r"^(claude-.*)-v[0-9](?:[:-][0-9]+)?$"), r"\1"),
     (re.compile(r"(?<=[0-9])\.(?=[0-9])"), "-"),
-    (re.compile(rf"^claude-([4-9])(?:-([0-9]{{1,2}}))?-({_KINDS})$"), lambda match: _inverted(*match.groups())),
-    (re.compile(rf"^(claude-(?:{_KINDS})-[0-9])-0$"), r"\1"),
+    (re.compile(rf"^claude-{_MAJOR}(?:-([0-9]{{1,2}}))?-({_KIND})$"), lambda match: _inverted(*match.groups())),
+    (re.compile(rf"^(claude-{_KIND}-[0-9]{{1,2}})-0$"), r"\1"),
 )
 """Applied until nothing changes: a model is ``claude-KIND-MAJOR[-MINOR]``, or ``claude-3-MINOR-KIND`` before that."""
 
-_VERSION: Final = re.compile(rf"claude-(?:(?:{_KINDS})-([0-9]+)(?:-([0-9]{{1,2}}))?|([0-9])(?:-([0-9]))?-(?:{_KINDS}))")
+_VERSION: Final = re.compile(
+    rf"claude-(?:{_KIND}-([0-9]{{1,2}})(?:-([0-9]{{1,2}}))?|([0-9])(?:-([0-9]))?-{_KIND})(?![0-9])"
+)
 
 
 def _inverted(major: str, minor: str | None, kind: str) -> str:
@@ -80,6 +86,15 @@ class ClaudeFamily:
     formed: bool = False
     """Whether its answers can be held to a JSON Schema."""
 
+    efforts: tuple[str, ...] = ()
+    """Levels of effort, weakest first."""
+
+    context_window: int = 200_000
+    """Tokens; of two windows the one that needs no beta."""
+
+    max_output_tokens: int = 64_000
+    """Tokens; of two lengths the smaller."""
+
     @property
     def thinks(self) -> bool:
         """Whether it can be asked for thinking at all."""
@@ -92,14 +107,29 @@ class ClaudeFamily:
         return frozenset(form for form, takes in able.items() if takes)
 
 
+MILLION: Final = 1_000_000
+FOUR: Final = ("low", "medium", "high", "max")
+FIVE: Final = ("low", "medium", "high", "xhigh", "max")
+
 FAMILIES: Final[tuple[tuple[tuple[int, int], ClaudeFamily], ...]] = (
-    ((4, 7), ClaudeFamily(budgets=False, adaptive=True, sampled=False, prefilled=False, formed=True)),
-    ((4, 6), ClaudeFamily(adaptive=True, sampled_once=True, prefilled=False, formed=True)),
+    (
+        (4, 7),
+        ClaudeFamily(
+            budgets=False, adaptive=True, sampled=False, prefilled=False, formed=True,
+            efforts=FIVE, context_window=MILLION, max_output_tokens=128_000,
+        ),
+    ),
+    (
+        (4, 6),
+        ClaudeFamily(
+            adaptive=True, sampled_once=True, prefilled=False, formed=True, efforts=FOUR, context_window=MILLION
+        ),
+    ),
     ((4, 5), ClaudeFamily(sampled_once=True, formed=True)),
     ((4, 1), ClaudeFamily(sampled_once=True)),
     ((3, 7), ClaudeFamily()),
     ((0, 0), ClaudeFamily(budgets=False)),
-)
+)  # fmt: skip
 """First version, newest first, to the family from there on."""
 
 UNKNOWN: Final = ClaudeFamily()
@@ -125,32 +155,42 @@ def listed_family(model: ModelCard) -> ClaudeFamily:
     return evolve(named, budgets=ThinkingForm.BUDGET in forms, adaptive=ThinkingForm.EFFORT in forms)
 
 
-MILLION: Final = 1_000_000
-FOUR: Final = ("low", "medium", "high", "max")
-FIVE: Final = ("low", "medium", "high", "xhigh", "max")
-
 _FORMS: Final[Mapping[str, ThinkingForm]] = MappingProxyType(
     {"enabled": ThinkingForm.BUDGET, "adaptive": ThinkingForm.EFFORT}
 )
 """Value of ``thinking.type`` to its meaning."""
 
 
-def _known(model: str, name: str = "", window: int = 200_000, answer: int = 64_000, *efforts: str) -> ModelCard:
-    return ModelCard(model, name, window, answer, efforts=efforts, thinking=family(model).forms)
+def named(model: str, name: str = "", answer: int = 0) -> ModelCard:
+    """The card of *model* as far as its name shows it.
+
+    Args:
+        model: The id.
+        name: For people.
+        answer: Tokens of the longest answer, where it is not its family's.
+    """
+    traits = family(model)
+    longest = answer or traits.max_output_tokens
+    return ModelCard(model, name, traits.context_window, longest, efforts=traits.efforts, thinking=traits.forms)
 
 
 KNOWN: Final[tuple[ModelCard, ...]] = (
-    _known("claude-opus-4-7", "Claude Opus 4.7", MILLION, 128_000, *FIVE),
-    _known("claude-opus-4-6", "Claude Opus 4.6", MILLION, 128_000, *FOUR),
-    _known("claude-sonnet-4-6", "Claude Sonnet 4.6", MILLION, 64_000, *FOUR),
-    _known("claude-opus-4-5-20251101", "Claude Opus 4.5"),
-    _known("claude-sonnet-4-5-20250929", "Claude Sonnet 4.5"),
-    _known("claude-haiku-4-5-20251001", "Claude Haiku 4.5"),
-    _known("claude-opus-4-1-20250805", "Claude Opus 4.1", 200_000, 32_000),
-    _known("claude-opus-4-20250514", "Claude Opus 4", 200_000, 32_000),
-    _known("claude-sonnet-4-20250514", "Claude Sonnet 4"),
+    named("claude-mythos-5-2", "Claude Mythos 5.2"),
+    named("claude-opus-5-5", "Claude Opus 5.5"),
+    named("claude-opus-5", "Claude Opus 5"),
+    named("claude-sonnet-5", "Claude Sonnet 5"),
+    named("claude-opus-4-8", "Claude Opus 4.8"),
+    named("claude-opus-4-7", "Claude Opus 4.7"),
+    named("claude-opus-4-6", "Claude Opus 4.6", 128_000),
+    named("claude-sonnet-4-6", "Claude Sonnet 4.6"),
+    named("claude-opus-4-5-20251101", "Claude Opus 4.5"),
+    named("claude-sonnet-4-5-20250929", "Claude Sonnet 4.5"),
+    named("claude-haiku-4-5-20251001", "Claude Haiku 4.5"),
+    named("claude-opus-4-1-20250805", "Claude Opus 4.1", 32_000),
+    named("claude-opus-4-20250514", "Claude Opus 4", 32_000),
+    named("claude-sonnet-4-20250514", "Claude Sonnet 4"),
 )
-"""The models that the documentation names; of two windows the one that needs no beta, of two lengths the smaller."""
+"""The models that the documentation names."""
 
 
 def models_path(page: str) -> str:
@@ -173,7 +213,7 @@ def _card(entry: Any) -> ModelCard | None:
     model = text_of(entry, "id") if type(entry) is dict else ""
     if not model:
         return None
-    known = next((card for card in KNOWN if normalise(card.id) == normalise(model)), _known(model))
+    known = next((card for card in KNOWN if normalise(card.id) == normalise(model)), named(model))
     abilities = entry.get("capabilities")
     return evolve(
         known,

@@ -48,7 +48,7 @@ from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.options import ignored, length, visible_stops
-from kiro_asgi.rendering.schemas import object_schema, schema_instructions
+from kiro_asgi.rendering.schemas import is_closed, object_schema, schema_instructions
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
@@ -250,11 +250,22 @@ def _name(tool: Tool) -> str:
     return WEB_SEARCH if tool.hosted == WEB_SEARCH else tool.name
 
 
-def _specification(tool: Tool, prompt: Prompt, names: WireNames, write: WriteBack, *, custom: bool) -> dict[str, Any]:
+@frozen
+class _Held:
+    """How tools are taken at the service."""
+
+    custom: bool
+    """Whether it is another server than Anthropic's."""
+
+    exact: bool
+    """Whether the model can be held to schemas."""
+
+
+def _specification(tool: Tool, prompt: Prompt, names: WireNames, write: WriteBack, held: _Held) -> dict[str, Any]:
     """One entry of ``tools``.  A hosted tool that the service does not run is defined like any other."""
     notes, opaque = write.notes, tool.opaque
     if opaque is not None and opaque.api == API:
-        as_function = custom and not tool.hosted and notes.applies("tools.as_function", tool.place)
+        as_function = held.custom and not tool.hosted and notes.applies("tools.as_function", tool.place)
         if not as_function and (entry := write.opaque(opaque)) is not None:
             return entry
     if tool.hosted == WEB_SEARCH:
@@ -262,9 +273,17 @@ def _specification(tool: Tool, prompt: Prompt, names: WireNames, write: WriteBac
         return marked({**SEARCH, **{name: options[name] for name in SEARCH_OPTIONS if options.get(name)}}, tool.cache)
     described = {"description": tool.description} if tool.description.strip() else {}
     schema = object_schema(tool.schema, tool.place, notes)
-    written = {"name": names.wire(tool.name, tool.place), **described, "input_schema": schema}
+    strict = {"strict": True} if kept_strict(tool, schema, held.exact, notes) else {}
+    written = {"name": names.wire(tool.name, tool.place), **described, "input_schema": schema, **strict}
     write.into(written, tool.unread, place=tool.place)
     return marked(written, tool.cache)
+
+
+def kept_strict(tool: Tool, schema: Mapping[str, Any], exact: bool, notes: Notes) -> bool:
+    """Whether calls of *tool* are to be held to its *schema*, as it is sent; *exact*: whether the model can be."""
+    if not tool.strict:
+        return False
+    return (exact and is_closed(schema)) or not notes.applies("tools.strict", tool.place)
 
 
 def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
@@ -339,7 +358,8 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
     write = WriteBack(API, notes, options.without)
-    tools = [_specification(tool, prompt, names, write, custom=options.custom) for tool in _offered(prompt, notes)]
+    held = _Held(options.custom, family.formed and not options.custom)
+    tools = [_specification(tool, prompt, names, write, held) for tool in _offered(prompt, notes)]
     drafts = _conversation(prompt, options, notes)
     thinking = thinks(prompt, family, is_resumed(drafts), notes)
     form = _form(prompt, family, options, notes)

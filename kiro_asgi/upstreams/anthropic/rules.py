@@ -26,6 +26,7 @@ RULES: Final = listed(
     "tools.as_function",
     "tools.duplicate_dropped",
     "tools.choice_unknown",
+    "tools.strict",
     "tools.stubbed",
     "tools.renamed",
     "schema.combinators",

@@ -209,7 +209,7 @@ class AnthropicUpstream(DirectUpstream):
     @traits.default
     def _make_traits(self) -> Traits:
         learns = bool(self.adaptations or self.refused) and set(self.adaptations) <= set(LASTING)
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, learns=learns, api=API)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, learns=learns, api=API)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -322,4 +322,4 @@ def set_up(configured: Configured[AnthropicSettings]) -> Setup:
         sign=sign,
         **common(configured),
     )
-    return direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign)
+    return evolve(direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign), named=models.named)

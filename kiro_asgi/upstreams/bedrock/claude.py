@@ -20,7 +20,13 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
-from kiro_asgi.upstreams.anthropic.request import FORM_RULES, length_and_thinking, sampling_fields, thinks
+from kiro_asgi.upstreams.anthropic.request import (
+    FORM_RULES,
+    kept_strict,
+    length_and_thinking,
+    sampling_fields,
+    thinks,
+)
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
@@ -38,6 +44,7 @@ __all__ = [
     "fields",
     "formed",
     "invoked",
+    "kept_strict",
     "known",
     "messages",
     "prefilled",
@@ -75,8 +82,7 @@ def known(model: ModelCard) -> ModelCard:
     name = normalise(behind(model))
     card = next((card for card in models.KNOWN if normalise(card.id) == name), None)
     if card is None:
-        longest = next((length for begins, length in _LENGTHS if name.startswith(begins)), model.max_output_tokens)
-        return evolve(model, id=name, max_output_tokens=longest)
+        card = models.named(name, answer=next((length for begins, length in _LENGTHS if name.startswith(begins)), 0))
     return evolve(card, id=name, images=model.images)
 
 

@@ -189,6 +189,8 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     if is_claude(model) and tools and (choice := _messages_choice(prompt, names)):
         config.pop("toolChoice", None)
         made.setdefault("additionalModelRequestFields", {})["tool_choice"] = choice
+    elif prompt.tools and not prompt.tool_choice.parallel and not is_claude(model):
+        notes.applies("tools.parallel", "tool_choice")
     attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
     blocks = ConverseBlocks(notes, names, attachments, model, family)
     messages: list[dict[str, Any]] = [
@@ -288,8 +290,10 @@ def _tools(
     written: list[dict[str, Any]] = []
     for tool in offered or stubs:
         described = {"description": tool.description} if tool.description.strip() else {}
-        schema = {"json": object_schema(tool.schema, tool.place, notes)}
-        written.append({"toolSpec": {"name": names.wire(tool.name, tool.place), **described, "inputSchema": schema}})
+        schema = object_schema(tool.schema, tool.place, notes)
+        strict = {"strict": True} if claude.kept_strict(tool, schema, family.formed, notes) else {}
+        name = names.wire(tool.name, tool.place)
+        written.append({"toolSpec": {"name": name, **described, "inputSchema": {"json": schema}, **strict}})
         if tool.cache and "tools" in family.cached:
             written.append(cache_point(tool.cache))
     return written

@@ -108,7 +108,7 @@ class BedrockUpstream(DirectUpstream):
     def _make_traits(self) -> Traits:
         learns = self.adaptations in _LASTING or (bool(self.refused) and not self.adaptations)
         api = self.messages.traits.api if self.invokes else ""
-        return Traits(cites=True, learns=learns, unlisted=("arn:",), api=api, provider="aws.bedrock")
+        return Traits(cites=True, strict=True, learns=learns, unlisted=("arn:",), api=api, provider="aws.bedrock")
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a field for *conversation*.

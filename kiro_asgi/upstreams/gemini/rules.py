@@ -27,7 +27,7 @@ RULES: Final = listed(
     Rule("tools.search_options", "Options of the search are dropped: the service has none.", _CONTENT),
     Rule("tools.search_alone", "Where the search has to be called, it is offered without functions.", _NONE),
     Rule("tools.search_demanded", "The service has no field to demand a search; its answer is checked for one.", _NONE),
-    Rule("tools.parallel", "The limit to one call in an answer is dropped: the service has no field for it.", _CONTENT),
+    "tools.parallel",
     "schema.depth",
     Rule(
         "schema.size",

@@ -24,6 +24,11 @@ MAX_NAME: Final = 200
 
 Rewriting = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
+_WISHES: Final = "thinking|none|minimal|low|medium|high|xhigh|max"
+
+_KIND: Final = rf"(?!(?:{_WISHES})(?![a-z]))[a-z]{{2,20}}"
+"""Name of a kind of Claude, the next one's, too."""
+
 REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"^(?:(?:kiro|kr|anthropic|openai|amazonq)/)+"), ""),
     (re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.(?=claude)"), ""),
@@ -33,15 +38,15 @@ REWRITINGS: Final[tuple[Rewriting, ...]] = (
     (re.compile(r"^(claude-.*)-v[0-9](?:[:-][0-9]+)?$"), r"\1"),
     (re.compile(r"^claude-3-([57])-(sonnet|haiku|opus)$"), r"claude-3.\1-\2"),
     (
-        re.compile(r"^claude-([4-9])(?:[.-]([0-9]{1,2}))?-(sonnet|haiku|opus|fable)$"),
+        re.compile(rf"^claude-([4-9]|[1-9][0-9])(?:[.-]([0-9]{{1,2}}))?-({_KIND})$"),
         lambda match: _inverted(*match.groups()),
     ),
-    (re.compile(r"^(claude-(?:sonnet|haiku|opus|fable)-[0-9])-([0-9]{1,2})(?![0-9])"), r"\1.\2"),
-    (re.compile(r"^(claude-(?:sonnet|haiku|opus|fable)-[0-9])\.0$"), r"\1"),
+    (re.compile(rf"^(claude-{_KIND}-[0-9]{{1,2}})-([0-9]{{1,2}})(?![0-9])"), r"\1.\2"),
+    (re.compile(rf"^(claude-{_KIND}-[0-9]{{1,2}})\.0$"), r"\1"),
 )
 """Applied until nothing changes.  A date is never taken for a minor version."""
 
-WISH: Final = re.compile(r"((?:claude|gpt)-.*)[-:](thinking|none|minimal|low|medium|high|xhigh|max)")
+WISH: Final = re.compile(rf"((?:claude|gpt)-.*)[-:]({_WISHES})")
 """A name with a wish behind it.  Other families have such words in their own names."""
 
 

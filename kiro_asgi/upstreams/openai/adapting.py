@@ -28,6 +28,7 @@ _CHAT_FIELDS: Final = frozenset(
         *RENAMED,
         "stream_options",
         "parallel_tool_calls",
+        "prompt_cache_key",
         "reasoning_effort",
         "temperature",
         "top_p",

@@ -28,11 +28,11 @@ _NEWEST: Final = ("none", *USUAL_EFFORTS, "xhigh")
 
 _FAMILIES: Final[tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = (
     (re.compile(r"gpt-5(\.\d+)?-chat"), ()),
-    (re.compile(r"gpt-5(\.[2-9]|\.1-codex-max)|gpt-[6-9]"), _NEWEST),
+    (re.compile(r"gpt-5(\.[2-9]|\.1-codex-max)|gpt-([6-9]|[1-9]\d)"), _NEWEST),
     (re.compile(r"gpt-5\.1"), _FIVE_ONE),
     (re.compile(r"gpt-5"), _FIVE),
     (re.compile(r"o[1-9]\b"), USUAL_EFFORTS),
-    (re.compile(r"gpt-[34]|chatgpt-"), ()),
+    (re.compile(r"gpt-[34]|gpt-audio|chatgpt-"), ()),
 )
 """Beginning of a model's name to the efforts that it knows; the first that fits counts."""
 
@@ -70,7 +70,18 @@ def _card(name: str, title: str, window: int, output: int) -> ModelCard:
     return ModelCard(name, title, window, output, efforts=efforts_of(name) or (), embeds=False)
 
 
+_FIFTH: Final = re.compile(r"gpt-([5-9]|[1-9]\d)")
+
+
+def named(model: str) -> ModelCard:
+    """The card of OpenAI's *model* as far as its name shows it: window and efforts."""
+    window = 400_000 if _FIFTH.match(_bare(model)) else _DEFAULTS.context_window
+    return _card(model, "", window, _DEFAULTS.max_output_tokens)
+
+
 BUILTIN: Final[tuple[ModelCard, ...]] = (
+    _card("gpt-6-sol", "GPT-6 Sol", 400_000, 128_000),
+    _card("gpt-5.6-sol", "GPT-5.6 Sol", 400_000, 128_000),
     _card("gpt-5.2", "GPT-5.2", 400_000, 128_000),
     _card("gpt-5.1", "GPT-5.1", 400_000, 128_000),
     _card("gpt-5", "GPT-5", 400_000, 128_000),
@@ -83,7 +94,7 @@ BUILTIN: Final[tuple[ModelCard, ...]] = (
     _card("o3", "o3", 200_000, 100_000),
     _card("o4-mini", "o4-mini", 200_000, 100_000),
 )
-"""OpenAI's, as its model pages have them."""
+"""OpenAI's, as its model pages have them; the first two, of which only the names are known, as those before them."""
 
 
 EMBEDDING: Final[tuple[ModelCard, ...]] = tuple(

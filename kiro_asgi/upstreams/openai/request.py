@@ -22,6 +22,7 @@ from kiro_asgi.model.prompt import Prompt, Sampling, Tool, ToolChoiceMode
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
+from kiro_asgi.rendering.schemas import is_exact
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
@@ -98,7 +99,7 @@ def form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The form of an answer that obeys *schema*, as Chat Completions writes it."""
     if not schema:
         return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": _is_strict(schema)}}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": is_exact(schema)}}
 
 
 def as_named(form: dict[str, Any], unread: Unread | None, *path: str) -> dict[str, Any]:
@@ -108,31 +109,6 @@ def as_named(form: dict[str, Any], unread: Unread | None, *path: str) -> dict[st
         given = object_of(given.get(name))
     inner = {name: value for name, value in form.get("json_schema", form).items() if name not in given}
     return {**form, "json_schema": inner} if "json_schema" in form else inner
-
-
-def _is_strict(schema: Any) -> bool:
-    """Whether the service can enforce *schema*: every object in it is closed, and all its members are required.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
-    """
-    if isinstance(schema, list | tuple):
-        return all(map(_is_strict, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    named = properties if isinstance(properties, Mapping) else {}
-    if schema.get("type") == "object":
-        required = schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(required, list):
-            return False
-        if set(map(str, required)) != {*named}:
-            return False
-    inner = (value for key, value in schema.items() if key not in _VALUES)
-    return all(map(_is_strict, (*named.values(), *inner)))
-
-
-_VALUES: Final = frozenset({"properties", "required", "enum", "const", "default", "examples"})
-"""Members of a schema that are not schemas."""
 
 
 MAX_NAME: Final = 64
@@ -193,6 +169,8 @@ def _tool(tool: Tool, names: WireNames, write: WriteBack) -> dict[str, Any]:
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = _parameters(tool, write.notes)
+    if tool.strict and (is_exact(function["parameters"]) or not write.notes.applies("tools.strict", tool.place)):
+        function["strict"] = True
     entry = {"type": "function", "function": function}
     write.into(entry, tool.unread, place=tool.place)
     return entry
@@ -271,6 +249,9 @@ class ChatRenderOptions:
     short_ids: bool = False
     """Whether ids of calls are nine letters and digits."""
 
+    cache_key: str = ""
+    """The same for all requests of a conversation; empty for none."""
+
     without: tuple[str, ...] = ()
     """Fields that the service refused, see `kiro_asgi.upstreams.openai.adapting`."""
 
@@ -318,6 +299,8 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     body: dict[str, Any] = {"model": model.id, "messages": messages.messages(prompt), "stream": True}
     if options.include_usage:
         body["stream_options"] = {"include_usage": True}
+    if options.cache_key:
+        body["prompt_cache_key"] = options.cache_key
     body |= _written_options(prompt, model, notes, options)
     body |= tools
     if "response_format" in body:

@@ -214,7 +214,7 @@ def _tool(tool: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str, A
     more = {name: value for name, value in tool.items() if name not in ("type", "function")}
     form = forms.get(function["name"])
     if form is None:
-        return {"type": "function", **function, "strict": False, **more}
+        return {"type": "function", "strict": False, **function, **more}
     members = {"description": form.description or None, "format": form.format}
     given = {name: value for name, value in members.items() if value is not None}
     return {"type": _CUSTOM, "name": function["name"], **given, **more}

@@ -27,6 +27,7 @@ RULES: Final = listed(
     "tools.duplicate_dropped",
     Rule("tools.limit", "More tools than the service takes are refused, with both numbers.", _CONTENT),
     "tools.choice_unknown",
+    "tools.strict",
     "tools.renamed",
     "schema.root",
     Rule("schema.items", "An array in a schema has items, which may be anything.", _NONE),

@@ -43,7 +43,7 @@ from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.embeddings import OPENAI_SIZE, USUAL_SIZE, OpenAIEmbedder
 from kiro_asgi.upstreams.openai.errors import fault
-from kiro_asgi.upstreams.openai.models import efforts_of, refuses_sampling, wants_responses
+from kiro_asgi.upstreams.openai.models import efforts_of, named, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import API, ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
@@ -271,7 +271,7 @@ class ResponsesUpstream(OpenAIServer):
     @property
     def traits(self) -> Traits:
         """Refusals hold for every request to the same model."""
-        return Traits(verbose=True, learns=True, api=responses_request.API)
+        return Traits(verbose=True, strict=True, learns=True, api=responses_request.API)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
@@ -407,7 +407,7 @@ class OpenAIUpstream(OpenAIServer):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(verbose=True, signs_calls=self.is_custom(self.endpoint), learns=True, api=API)
+        return Traits(verbose=True, strict=True, signs_calls=self.is_custom(self.endpoint), learns=True, api=API)
 
     @property
     def forwarding(self) -> ChatForwarding | None:
@@ -433,7 +433,7 @@ class OpenAIUpstream(OpenAIServer):
         yield from (CHAT_ASKS[name] for name in self.without if name in CHAT_ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
-        """Render *prompt* as a request; *conversation* is not sent.
+        """Render *prompt* as a request; *conversation* is the key of OpenAI's prompt cache; no other server gets it.
 
         Raises:
             RequestError: The prompt holds something that the service cannot be asked; ``param`` names the place, and
@@ -453,6 +453,7 @@ class OpenAIUpstream(OpenAIServer):
             thinking_control=self.thinking_control,
             efforts=self.efforts,
             max_tools=self.max_tools,
+            cache_key="" if custom else conversation,
             without=self.without,
             unsent=unsent(self.withheld, self.refused),
         )
@@ -548,6 +549,8 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         answer_options=evolve(setup.answer_options, thinking_scan=scan),
         embedder=OpenAIEmbedder(upstream.embedding_request, inputs, custom),
     )
+    if not custom:
+        setup = evolve(setup, named=named)
     match settings.api:
         case "responses":
             return evolve(setup, upstream=responses)

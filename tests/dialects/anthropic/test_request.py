@@ -324,7 +324,37 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
             [ToolResult("i", (Text("Nothing was found."),))],
             id="server-result",
         ),
-        pytest.param({"type": "advisor_tool_result", "tool_use_id": "f"}, [], id="F047-advisor"),
+        pytest.param(
+            {"type": "advisor_tool_result", "tool_use_id": "f", "content": {"type": "advisor_result", "text": "No."}},
+            [ToolResult("f", (Text("No."),))],
+            id="advisor",
+        ),
+        pytest.param(
+            {"type": "mcp_tool_use", "id": "i", "name": "n", "input": {"a": 1}, "server_name": "s"},
+            [ToolCallPart("i", "n", {"a": 1})],
+            id="mcp-use",
+        ),
+        pytest.param(
+            {
+                "type": "mcp_tool_result",
+                "tool_use_id": "i",
+                "content": [{"type": "text", "text": "r"}],
+                "is_error": True,
+            },
+            [ToolResult("i", (Text("r"),), is_error=True)],
+            id="mcp-result",
+        ),
+        pytest.param(
+            {"type": "mcp_tool_result", "tool_use_id": "i", "content": "r"},
+            [ToolResult("i", (Text("r"),))],
+            id="mcp-result-text",
+        ),
+        pytest.param(
+            {"type": "invented_tomorrow_tool_result", "tool_use_id": "i", "content": {"stdout": "r"}},
+            [ToolResult("i", (Text('{"stdout":"r"}'),))],
+            id="any-result",
+        ),
+        pytest.param({"type": "compaction", "content": None}, [], id="compaction-failed"),
         pytest.param({"type": "something_new"}, [], id="F047-unknown"),
     ],
 )
@@ -442,6 +472,40 @@ def test_turns(messages: list[tuple[str, Any]], expected: list[tuple[Any, ...]])
     prompt = parse(messages=[{"role": role, "content": content} for role, content in messages])
 
     assert prompt.turns == tuple(Turn(role, tuple(map(Text, texts))) for role, *texts in expected)
+
+
+def test_a_compaction_stands_for_all_before_it() -> None:
+    """The newest with a summary counts; what is before it is left out, as the API itself does (row 2.3)."""
+    summed = {"type": "compaction", "content": "So far.", "signature": "s"}
+    failed = {"type": "compaction", "content": None}
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": [{"type": "compaction", "content": "Older."}, {"type": "text", "text": "b"}]},
+        {"role": "user", "content": "c"},
+        {"role": "assistant", "content": [{"type": "text", "text": "d"}, summed, {"type": "text", "text": "e"}]},
+        {"role": "user", "content": [{"type": "text", "text": "f"}, failed]},
+    ]
+    request = body(messages=messages)
+    parsed = DIALECT.parse(request)
+    first, last = parsed.prompt.turns
+
+    assert (first.role, first.parts) == (Role.ASSISTANT, (Text("So far."), Text("e")))
+    assert (first.place, last.place, last.parts) == ("messages[3]", "messages[4]", (Text("f"),))
+    assert isinstance(first.parts[0], Text) and first.parts[0].block == summed
+    assert [(note.rule, note.times, note.place) for note in DIALECT.notes(request, parsed)] == [
+        ("turns.compacted", 4, "messages[0]")
+    ]
+
+
+def test_a_call_goes_with_its_result() -> None:
+    """A result that is not read would leave its call unanswered, and the model would be told that it was cancelled."""
+    use = {"type": "server_tool_use", "id": "s", "name": "n", "input": {}}
+    content = [use, {"type": "report_of_tomorrow", "tool_use_id": "s"}, {"type": "text", "text": "x"}]
+    request = body(messages=[*HI, {"role": "assistant", "content": content}])
+    parsed = DIALECT.parse(request)
+
+    assert parsed.prompt.turns[1].parts == (Text("x"),)
+    assert [(note.rule, note.times) for note in DIALECT.notes(request, parsed)] == [("blocks.unknown", 2)]
 
 
 def test_system_text_does_not_come_between_a_call_and_its_result() -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.anthropic.parsing import CLIENT_TOOLS
@@ -28,7 +29,7 @@ def parse(**fields: Any) -> Prompt:
         pytest.param({**CUSTOM, "type": "custom"}, CUSTOM_TOOL, id="type-custom"),
         pytest.param(
             {**CUSTOM, "strict": True, "cache_control": {}, "eager_input_streaming": True, "input_examples": [{}]},
-            CUSTOM_TOOL,
+            evolve(CUSTOM_TOOL, strict=True),
             id="F052-extras",
         ),
         pytest.param({"name": "f"}, Tool("f"), id="F052-name-only"),

@@ -47,6 +47,92 @@ def call(arguments: Any = "{}", call_id: str = "c1") -> dict[str, Any]:
     }
 
 
+USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+
+
+def used(*content: Any) -> list[Any]:
+    """A conversation in blocks of the Messages API, whose last turn has this *content*."""
+    return [
+        USER,
+        {"role": "assistant", "content": [{"type": "text", "text": "x"}, USE]},
+        {"role": "user", "content": [*content]},
+    ]
+
+
+def test_calls_and_results_in_blocks_of_the_messages_api() -> None:
+    """Cursor's agent mode sends them here; they are calls, results, images and documents (issue 34, 9; row 2.7)."""
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [{"type": "text", "text": "r"}, PICTURE],
+        "is_error": True,
+    }
+    paper = {"type": "document", "source": {"type": "text", "data": "words"}, "title": "w"}
+    _, assistant, user = parse(*used(result, PICTURE, paper, {"type": "text", "text": "go"})).turns
+
+    assert assistant.parts == (Text("x"), ToolCallPart("t1", "f", {"a": 1}))
+    image = Image("image/png", PNG)
+    assert user.parts == (
+        ToolResult("t1", (Text("r"), image), is_error=True),
+        image,
+        Document("text/plain", text="words", title="w"),
+        Text("go"),
+    )
+    assert [part.place for part in user.parts if isinstance(part, Image | Document)] == [
+        "messages[2].content[1]",
+        "messages[2].content[2]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        pytest.param("r", (Text("r"),), id="text"),
+        pytest.param(None, (), id="nothing"),
+        pytest.param({"a": 1}, (Text('{"a":1}'),), id="object"),
+        pytest.param([1, {"a": 2}], (Text('[1,{"a":2}]'),), id="array"),
+        pytest.param(
+            [{"type": "image", "source": {"type": "url", "url": "https://h/x.png"}}],
+            (Image(url="https://h/x.png"),),
+            id="address",
+        ),
+    ],
+)
+def test_what_a_result_block_holds(content: Any, parts: Any) -> None:
+    """Text, parts of either API, or any JSON, which is its own text."""
+    turns = parse(*used({"type": "tool_result", "tool_use_id": "t1", "content": content})).turns
+
+    assert turns[2].parts == (ToolResult("t1", parts),)
+
+
+def test_a_call_of_either_form_is_answered_in_either() -> None:
+    """A client may mix the two."""
+    answered = {"role": "tool", "tool_call_id": "t1", "content": "r"}
+    asked = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "r"}]}
+
+    assert parse(*used()[:2], answered).turns[2].parts == (ToolResult("t1", (Text("r"),)),)
+    assert parse(USER, call(), asked).turns[2].parts == (ToolResult("c1", (Text("r"),)),)
+
+
+@pytest.mark.parametrize(
+    ("block", "param"),
+    [
+        ({"type": "tool_result", "tool_use_id": "t2"}, "[0].tool_use_id"),
+        ({"type": "image", "source": {"type": "file", "file_id": "f"}}, "[0].source.type"),
+        ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "?"}}, "[0].source.data"),
+        ({"type": "image", "source": {"type": "base64"}}, "[0].source.data"),
+        ({"type": "document", "source": {"type": ["url"]}}, "[0].source.type"),
+        ({"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": 1}]}, "[0].content[0].text"),
+        (USE, "[0].type"),
+        ({"type": "thinking_of", "x": 1}, "[0].type"),
+    ],
+)
+def test_what_such_a_block_cannot_be(block: dict[str, Any], param: str) -> None:
+    """An error names the place."""
+    assert refused(*used(block)) == f"messages[2].content{param}"
+
+
 def test_system_texts() -> None:
     """System and developer messages before the conversation, in order, and where the first of them stands."""
     prompt = parse(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
@@ -35,7 +36,7 @@ TOOLS = [
     },
     {"type": "function", "function": {"name": "g"}},
 ]
-F, G = Tool("f", "d", {"type": "object"}), Tool("g")
+F, G = Tool("f", "d", {"type": "object"}, strict=True), Tool("g")
 
 
 def parse(**fields: Any) -> ParsedRequest:
@@ -114,7 +115,11 @@ HONOURED = [
     ("tools", {"tools": []}, lambda i: i.prompt.tools, ()),
     (
         "tools",
-        {"tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}}]},
+        {
+            "tools": [
+                {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+            ]
+        },
         lambda i: i.prompt.tools,
         (F,),
     ),
@@ -215,6 +220,37 @@ def test_tool_choice(choice: Any, expected: ToolChoice, tools: tuple[Tool, ...])
     """Every form of ``tool_choice``; a list of allowed tools leaves only those."""
     prompt = parse(tools=TOOLS, tool_choice=choice).prompt
     assert (prompt.tool_choice, prompt.tools) == (expected, tools)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "f", "description": "d", "input_schema": {"type": "object"}},
+        {"type": "function", "name": "f", "description": "d", "input_schema": {"type": "object"}},
+        {"type": "custom", "name": "f", "description": "d", "input_schema": {"type": "object"}},
+        {"type": "function", "function": {"name": "f", "description": "d", "input_schema": {"type": "object"}}},
+    ],
+)
+def test_tools_of_the_messages_api(tool: dict[str, Any]) -> None:
+    """Their schema stands under another name, which clients such as Cursor send here (issue 34, 9; row 2.7)."""
+    assert parse(tools=[tool]).prompt.tools == (evolve(F, strict=False),)
+
+
+@pytest.mark.parametrize(
+    ("choice", "mode", "name"),
+    [
+        ({"type": "auto"}, ToolChoiceMode.AUTO, ""),
+        ({"type": "any"}, ToolChoiceMode.REQUIRED, ""),
+        ({"type": "none"}, ToolChoiceMode.NONE, ""),
+        ({"type": "tool", "name": "f"}, ToolChoiceMode.NAMED, "f"),
+    ],
+)
+@pytest.mark.parametrize("single", [False, True])
+def test_choices_of_the_messages_api(choice: dict[str, Any], mode: ToolChoiceMode, name: str, single: bool) -> None:
+    """So is the choice among them, and one call at a time."""
+    given = {**choice, "disable_parallel_tool_use": single}
+
+    assert parse(tools=TOOLS, tool_choice=given).prompt.tool_choice == ToolChoice(mode, name, not single, given)
 
 
 @pytest.mark.parametrize(

@@ -365,6 +365,24 @@ HOSTED = [
         [ToolCallPart("c1", "program", {"code": "1"})],
         id="program",
     ),
+    pytest.param(
+        {
+            "type": "agent_message",
+            "author": "/root",
+            "recipient": "/root/worker",
+            "content": [
+                {"type": "input_text", "text": "TASK: rename a.txt"},
+                {"type": "encrypted_content", "encrypted_content": "x"},
+            ],
+        },
+        [Text("TASK: rename a.txt")],
+        id="agent message",
+    ),
+    pytest.param(
+        {"type": "multi_agent_call", "call_id": "c1", "action": "spawn_agent", "arguments": '{"name": "w"}'},
+        [ToolCallPart("c1", "spawn_agent", {"name": "w"})],
+        id="call of agents",
+    ),
     pytest.param({"type": "program_output", "call_id": "c9", "result": "1"}, [], id="result without its call"),
     pytest.param({"type": "mcp_list_tools", "id": "m", "tools": []}, [], id="list of tools"),
     pytest.param({"type": "invented_tomorrow", "content": "x"}, [], id="unknown"),
@@ -375,6 +393,27 @@ HOSTED = [
 def test_items_of_tools_that_are_not_run_here(item: Any, expected: list[Part]) -> None:
     """What other servers ran is told as a call with its result; what is not known is passed over."""
     assert parts(item) == expected
+
+
+def test_what_one_agent_tells_another_is_a_users() -> None:
+    """Codex sends it between agents; alone it is a question, and sealed alone it is refused by name (row 2.4)."""
+    task = {"type": "input_text", "text": "Rename it."}
+    sealed = {"type": "encrypted_content", "encrypted_content": "x"}
+
+    assert parse({"type": "agent_message", "content": [task, sealed]}).turns == (
+        Turn(Role.USER, (Text("Rename it."),)),
+    )
+    with pytest.raises(RequestError, match="this agent_message is the first of it") as caught:
+        parse({"type": "agent_message", "content": [sealed]})
+    assert caught.value.param == "input[0]"
+
+
+def test_what_agents_did_is_a_call_and_its_result() -> None:
+    """Texts of the output are the result's."""
+    call = {"type": "multi_agent_call", "call_id": "c1", "action": "wait_agent", "arguments": "{}"}
+    output = {"type": "multi_agent_call_output", "call_id": "c1", "output": [{"type": "output_text", "text": "done"}]}
+
+    assert parts(call, output) == [ToolCallPart("c1", "wait_agent", {}), ToolResult("c1", (Text("done"),))]
 
 
 def test_screenshots() -> None:

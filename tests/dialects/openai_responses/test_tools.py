@@ -49,7 +49,7 @@ def names(parsed: ParsedRequest) -> list[str]:
 def test_functions(tool: Any) -> None:
     """Flat, without a type, or nested as in the other API; the answer shows it flat."""
     parsed = parse(tool)
-    assert parsed.prompt.tools == (Tool("f", "d", {"type": "object"}),)
+    assert parsed.prompt.tools == (Tool("f", "d", {"type": "object"}, strict=tool.get("strict") is True),)
     (shown,) = parsed.options.tools
     assert shown == {**F, "strict": tool.get("strict")}
 

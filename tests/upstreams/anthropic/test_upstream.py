@@ -14,6 +14,7 @@ from kiro_asgi.limits import BETA_CHARACTERS, BETAS
 from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
+from kiro_asgi.upstreams.anthropic.models import FIVE, named
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
 from tests.growth import assert_linear
@@ -240,6 +241,9 @@ def test_statistics() -> None:
         ("claude-4-opus", "claude-opus-4"),
         ("claude-3-7-sonnet-latest", "claude-3-7-sonnet"),
         ("claude-3.5-haiku", "claude-3-5-haiku"),
+        ("claude-mythos-5.2", "claude-mythos-5-2"),
+        ("claude-5.2-mythos-20260901", "claude-mythos-5-2"),
+        ("claude-nextkind-12-0", "claude-nextkind-12"),
         ("anthropic/claude-opus-4.7", "claude-opus-4-7"),
         ("us.anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4-1"),
         ("claude-opus-4-6[1m]", "claude-opus-4-6"),
@@ -249,6 +253,16 @@ def test_statistics() -> None:
 def test_spellings(name: str, expected: str) -> None:
     """Users of dots and of dashes, with dates and without, mean the same model."""
     assert ANTHROPIC.normalise(name) == ANTHROPIC.normalise(expected) == expected
+
+
+def test_a_model_that_no_list_has_is_asked_as_its_version_says() -> None:
+    """A kind that comes next, and a version that comes next, are no reason to ask in the oldest form (issue 34, 10)."""
+    for name in ("claude-nextkind-5-2", "claude-haiku-7", "claude-opus-12-3"):
+        card = named(name)
+        assert (card.efforts, card.context_window, card.max_output_tokens) == (FIVE, 1_000_000, 128_000)
+        prompt = ask(user("hi"), thinking=Thinking(ThinkingMode.ADAPTIVE, effort="xhigh"))
+        assert rendered(prompt, card).document["output_config"] == {"effort": "xhigh"}
+    assert named("claude-opus-4-20250514-x") == ModelCard("claude-opus-4-20250514-x", thinking=BUDGETS)
 
 
 def test_the_known_models_are_found() -> None:

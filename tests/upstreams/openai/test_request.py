@@ -295,6 +295,26 @@ def test_hosted_tools_are_offered_like_all_others() -> None:
     assert body(prompt)["tool_choice"]["function"] == {"name": "web_search"}
 
 
+@pytest.mark.parametrize(
+    ("schema", "kept"),
+    [
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}, True),
+        ({"type": "object", "properties": {"a": {}}, "required": [], "additionalProperties": False}, False),
+        ({"type": "object", "properties": {"a": {}}}, False),
+    ],
+)
+@pytest.mark.parametrize("settings", [{}, {"endpoint": CUSTOM}])
+def test_strict_is_demanded_where_the_service_can_keep_it(
+    schema: dict[str, Any], kept: bool, settings: dict[str, Any]
+) -> None:
+    """It refuses a tool whose schema leaves anything open; a note says that such a demand is left out (issue 34, 2)."""
+    prompt = ask(user("q"), tools=(Tool("f", "d", schema, strict=True),))
+    [tool] = body(prompt, **settings)["tools"]
+
+    assert tool["function"].get("strict") is (True if kept else None)
+    assert rules(prompt, **settings) == ([] if kept else ["tools.strict"])
+
+
 def test_a_choice_without_a_tool_is_refused() -> None:
     """To demand a call of nothing, or of a tool that is not there, is a mistake of the client's."""
     for choice in (ToolChoice(ToolChoiceMode.REQUIRED), ToolChoice(ToolChoiceMode.NAMED, "web_search")):

@@ -131,7 +131,7 @@ def test_models_that_are_known() -> None:
 @pytest.mark.parametrize(
     ("body", "card"),
     [
-        (b'{"data":[{"id":"gpt-5","object":"model"}]}', BUILTIN[2]),
+        (b'{"data":[{"id":"gpt-5","object":"model"}]}', next(card for card in BUILTIN if card.id == "gpt-5")),
         (b'{"data":[{"id":"m","max_model_len":4096},{"id":"m"},{"id":""},7]}', ModelCard("m", context_window=4096)),
         (b'[{"id":"m","context_length":8192}]', ModelCard("m", context_window=8192)),
         (b'{"models":[{"name":"m","max_context_length":5}]}', ModelCard("m", "m", 5)),

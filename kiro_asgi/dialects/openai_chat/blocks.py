@@ -1,0 +1,67 @@
+"""Blocks of the Messages API in Chat Completions, where some clients send them.
+
+Source: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import evolve
+
+from kiro_asgi.dialects.errors import invalid
+from kiro_asgi.dialects.media import read_file, read_image
+from kiro_asgi.dialects.openai_chat.shapes import DocumentBlock, PictureBlock, SealedThinking, UseBlock
+from kiro_asgi.model.prompt import Document, Image, ThinkingPart, ToolCallPart
+from kiro_asgi.wire.json import text_of
+
+_DATA: Final = MappingProxyType({"url": "url", "base64": "data"})
+"""Type of a source to its member with the address, or with the bytes."""
+
+
+def read_sealed(part: SealedThinking, _: str) -> ThinkingPart:
+    """Sealed thinking of an earlier answer."""
+    return ThinkingPart(redacted=part.data)
+
+
+def read_use(part: UseBlock, _: str) -> ToolCallPart:
+    """A call of an earlier answer."""
+    return ToolCallPart(part.id, part.name, part.input or {})
+
+
+def read_picture(part: PictureBlock, place: str) -> Image:
+    """An image.
+
+    Raises:
+        RequestError: It has no source that can be read.
+    """
+    return evolve(read_image(*_address(part.source, f"{place}.source")), place=place)
+
+
+def read_document(part: DocumentBlock, place: str) -> Document:
+    """A document.
+
+    Raises:
+        RequestError: It has no source that can be read.
+    """
+    title = part.title or ""
+    if part.source.get("type") == "text":
+        media_type = text_of(part.source, "media_type") or "text/plain"
+        return Document(media_type, text=text_of(part.source, "data"), title=title, place=place)
+    address, at = _address(part.source, f"{place}.source")
+    return evolve(read_file(address, title, at), place=place)
+
+
+def _address(source: Mapping[str, Any], place: str) -> tuple[str, str]:
+    """The address, or the ``data:`` URL, of what a block holds, and where it stands."""
+    kind = text_of(source, "type")
+    if kind not in _DATA:
+        raise invalid(f"{place}.type", f"expected base64 or url, got {kind[:60]!r}; send the bytes, or an address")
+    given, at = text_of(source, _DATA[kind]), f"{place}.{_DATA[kind]}"
+    if not given:
+        raise invalid(at, "is empty")
+    if kind == "url" or given[:5].lower() == "data:":
+        return given, at
+    return f"data:{text_of(source, 'media_type')};base64,{given}", at

@@ -1,0 +1,1 @@
+"""What the newest SDKs of the vendors have, and what becomes of it here: ``tox -e drift``."""
