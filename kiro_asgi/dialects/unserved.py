@@ -30,8 +30,7 @@ class Unserved:
 
 UNSERVED: Final[tuple[Unserved, ...]] = (
     Unserved(
-        "embeddings are served in the form of OpenAI's API: POST /v1/embeddings",
-        paths=(),
+        "embeddings are made by POST /v1/embeddings",
         words=("embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
     ),
     Unserved(

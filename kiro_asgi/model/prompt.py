@@ -522,10 +522,23 @@ def understood(prompt: Prompt, api: str) -> Prompt:
     turns = (evolve(turn, parts=tuple(understood_parts(turn.parts, api))) for turn in prompt.turns)
     kept = tuple(turn for turn in turns if turn.parts)
     if not kept:
-        place = prompt.turns[0].place
-        message = f"{place}: the service behind this model can read no part of the conversation"
-        raise RequestError(message, code="unsupported_value", param=place)
+        raise _nothing_to_read(prompt)
     return evolve(prompt, turns=kept)
+
+
+_KIND: Final = 60
+"""Characters of a word that a message shows."""
+
+
+def _nothing_to_read(prompt: Prompt) -> RequestError:
+    first = next((part for part in prompt.turns[0].parts if isinstance(part, Opaque)), None)
+    place = prompt.turns[0].place if first is None else first.place
+    kind = "part" if first is None else str(first.value.get("type", "part"))[:_KIND]
+    message = (
+        f"{place}: the service behind this model can read nothing of the conversation, and this {kind} is the first of it; "
+        "send a message, or what is in it"
+    )
+    return RequestError(message, code="invalid_value", param=place)
 
 
 def _is_foreign(part: Part, api: str) -> bool:

@@ -13,6 +13,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,
     Image,
+    Opaque,
     Part,
     Prompt,
     Role,
@@ -504,7 +505,8 @@ def test_a_call_goes_with_its_result() -> None:
     request = body(messages=[*HI, {"role": "assistant", "content": content}])
     parsed = DIALECT.parse(request)
 
-    assert parsed.prompt.turns[1].parts == (Text("x"),)
+    assert understood(parsed.prompt, "").turns[1].parts == (Text("x"),)
+    assert [type(part) for part in parsed.prompt.turns[1].parts] == [Opaque, Opaque, Text]
     assert [(note.rule, note.times) for note in DIALECT.notes(request, parsed)] == [("blocks.unknown", 2)]
 
 

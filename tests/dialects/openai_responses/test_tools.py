@@ -153,10 +153,11 @@ def test_tools_that_the_vendor_would_run(tool: Any) -> None:
     assert parsed.options.tools[1] == tool
 
 
-def test_a_search_among_tools_is_left_out() -> None:
-    """The vendor's own; all tools are shown at once."""
-    assert names(parse(F, {"type": "tool_search"})) == ["f"]
-    assert refused(F, {"type": "tool_search"}, tool_choice={"type": "tool_search"})[0] == "tool_choice"
+def test_a_search_among_tools_is_a_hosted_tool() -> None:
+    """The vendor's own: whoever knows the service leaves it out, as all tools are shown at once."""
+    own, search = parse(F, {"type": "tool_search"}).prompt.tools
+    assert own.name == "f"
+    assert (search.hosted, search.opaque and search.opaque.value) == ("tool_search", {"type": "tool_search"})
 
 
 def test_the_first_of_a_name_counts() -> None:
