@@ -30,7 +30,7 @@ class Unserved:
 
 UNSERVED: Final[tuple[Unserved, ...]] = (
     Unserved(
-        "embeddings are made by POST /v1/embeddings",
+        "embeddings have one form here: ask for them below /v1, as clients of Chat Completions do",
         words=("embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
     ),
     Unserved(

@@ -535,7 +535,7 @@ def _nothing_to_read(prompt: Prompt) -> RequestError:
     place = prompt.turns[0].place if first is None else first.place
     kind = "part" if first is None else str(first.value.get("type", "part"))[:_KIND]
     message = (
-        f"{place}: the service behind this model can read nothing of the conversation, and this {kind} is the first of it; "
+        f"{place}: the service behind this model can read nothing of this, and this {kind} is the first of it; "
         "send a message, or what is in it"
     )
     return RequestError(message, code="invalid_value", param=place)
