@@ -92,11 +92,16 @@ def render_message(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     for members in reversed(members_of(API, message.unread)):
         for part in _of_message(members):
             restore(end, {name: value for name, value in part.items() if name not in _HEAD})
-    yield b"," + dumps({**end, "usage": {**tally(message.blocks), **end["usage"]}})[1:]
+    yield b"," + dumps({**end, "usage": _with_tally(end["usage"], message.blocks)})[1:]
 
 
 _HEAD: Final = frozenset({"id", "type", "role", "model", "content"})
 """Members of a message before the reason for its end."""
+
+
+def _with_tally(usage: Mapping[str, Any], blocks: Iterable[object]) -> dict[str, Any]:
+    """*usage* with the uses of server tools, unless the service has counted them."""
+    return {**usage, **{name: count for name, count in tally(blocks).items() if name not in usage}}
 
 
 def _of_message(members: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -447,8 +452,7 @@ class AnthropicEncoder:
         for members in reversed(self._late):
             restore(end, {name: value for name, value in members.items() if name not in ("type", "message")})
             restore(end, {"delta": members.get("message", {})})
-        tools = tally(self._results) if self._results else {}
-        end["usage"] = {**tools, **end["usage"]}
+        end["usage"] = _with_tally(end["usage"], self._results)
         return [*events, _event("message_delta", **end), _END]
 
 

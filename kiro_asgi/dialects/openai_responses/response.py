@@ -88,7 +88,7 @@ class ResponseObject:
         meta: Facts of the answer, with the `ResponsesOptions` of its request.
     """
 
-    __slots__ = ("_own", "_static", "id")
+    __slots__ = ("_after_tier", "_before_tier", "_own", "id")
 
     def __init__(self, meta: ResponseMeta) -> None:
         self.id = meta.id
@@ -97,10 +97,11 @@ class ResponseObject:
             "object": "response",
             "created_at": meta.created,
             "model": meta.model,
-            **_echo(options_of(meta)),
         }
-        self._own = {*facts, "output"}
-        self._static = dumps(facts)[:-1]
+        before, after = _echo(options_of(meta))
+        self._own = {*facts, *before, *after, "output"}
+        self._before_tier = dumps({**facts, **before})[:-1]
+        self._after_tier = dumps(after)[1:-1]
 
     def render(self, outcome: ResponseOutcome, items: Iterable[Pieces], others: Mapping[str, Any] = _NONE) -> Pieces:
         """The object with *items* for its output; the first piece ends where that begins, the last follows it.
@@ -112,7 +113,6 @@ class ResponseObject:
                 are merged.
         """
         state: dict[str, Any] = {
-            "service_tier": others.get("service_tier", "default"),
             "status": outcome.status,
             "completed_at": outcome.completed_at,
             "error": outcome.error,
@@ -121,8 +121,11 @@ class ResponseObject:
         end: dict[str, Any] = {"usage": outcome.usage}
         if others:
             restore(state, {name: others[name] for name in state if name in others})
-            restore(end, {name: value for name, value in others.items() if name not in self._own and name not in state})
-        before = b'%b,%b,"output":' % (self._static, dumps(state)[1:-1])
+            own = {*self._own, *state, "service_tier"}
+            restore(end, {name: value for name, value in others.items() if name not in own})
+        tier = dumps(others.get("service_tier", "default"))
+        facts = b'%b,"service_tier":%b,%b' % (self._before_tier, tier, self._after_tier)
+        before = b'%b,%b,"output":' % (facts, dumps(state)[1:-1])
         return Pieces((before, *dump_array(items), b"," + dumps(end)[1:]))
 
 
@@ -140,9 +143,9 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _echo(options: ResponsesOptions) -> dict[str, Any]:
-    """Fields of the request that the object repeats."""
-    return {
+def _echo(options: ResponsesOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of the request that the object repeats, before and behind ``service_tier``, which the service sets."""
+    before = {
         "background": options.background,
         **({} if options.conversation is None else {"conversation": {"id": options.conversation}}),
         "frequency_penalty": options.frequency_penalty,
@@ -156,6 +159,8 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
         "prompt_cache_key": options.prompt_cache_key,
         "reasoning": {name: options.reasoning.get(name) for name in ("effort", "summary")},
         "safety_identifier": options.safety_identifier,
+    }
+    after = {
         "store": options.store,
         "temperature": options.temperature,
         "text": {**options.text, "format": dict(options.text["format"])},
@@ -166,6 +171,7 @@ def _echo(options: ResponsesOptions) -> dict[str, Any]:
         "truncation": options.truncation,
         "user": options.user,
     }
+    return before, after
 
 
 _PREFIXES: Final = MappingProxyType(
