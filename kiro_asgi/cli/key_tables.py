@@ -20,8 +20,10 @@ from attrs import frozen
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.private import write_new_file
 
-_HEADER: Final = re.compile(r"\s*\[")
-"""Beginning of the line that begins another table."""
+_HEADER: Final = re.compile(
+    r"""\[[ \t]*+keys[ \t]*+\.[ \t]*+(?:"([^"]*+)"|'([^']*+)'|([\w-]++))[ \t]*+\][ \t]*+(?:\#.*)?"""
+)
+"""The line that begins the table of a key, without the blanks around it."""
 
 
 @frozen
@@ -40,8 +42,7 @@ class KeyFile:
         line = f"{setting} = {written}"
 
         def change(lines: list[str], first: int, last: int) -> list[str]:
-            old = re.compile(rf"\s*{setting}\s*=")
-            kept = [each for each in lines[first + 1 : last] if not old.match(each)]
+            kept = [each for each in lines[first + 1 : last] if each.partition("=")[0].strip() != setting]
             return [*lines[: first + 1], line, *kept, *lines[last:]]
 
         def expected(keys: dict[str, Any]) -> None:
@@ -120,12 +121,17 @@ def _place(lines: list[str], name: str) -> tuple[int, int] | None:
 
     Comments and blank lines at its end may be about what follows.
     """
-    header = re.compile(rf"""\s*\[\s*keys\s*\.\s*(["']?){re.escape(name)}\1\s*\]\s*(?:#.*)?\r?""")
-    first = next((number for number, line in enumerate(lines) if header.fullmatch(line)), None)
+    first = next((number for number, line in enumerate(lines) if _key_of(line) == name), None)
     if first is None:
         return None
-    behind = (number for number in range(first + 1, len(lines)) if _HEADER.match(lines[number]))
+    behind = (number for number in range(first + 1, len(lines)) if lines[number].lstrip().startswith("["))
     last = next(behind, len(lines))
     while last > first + 1 and (not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#")):
         last -= 1
     return first, last
+
+
+def _key_of(line: str) -> str:
+    """The name of the key whose table begins with *line*; empty for another line."""
+    found = _HEADER.fullmatch(line.strip())
+    return next(filter(None, found.groups()), "") if found is not None else ""

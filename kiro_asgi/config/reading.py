@@ -273,13 +273,17 @@ def _misnamed(root: type, table: str) -> str | None:
     return misnamed(root, family, name) if dot and family in families(root) else None
 
 
+_ALIKE: Final = 0.65
+"""How much alike a name and the one that was meant are at least, from 0 to 1."""
+
+
 def _unknown(source: str, name: str, known: Mapping[str, str]) -> Given:
     """There is no setting called *name*; *known* has the names that there are, and the table of each.
 
     The table that was probably meant is in doubt: what is missing there is a consequence, and not reported as well.
     """
     by_lower = {it.lower(): it for it in known}
-    close = get_close_matches(name.lower(), list(by_lower), n=1)
+    close = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=_ALIKE)
     if not close:
         return Given(source, problem="no such setting")
     meant = by_lower[close[0]]

@@ -77,8 +77,8 @@ async def test_a_store_that_cannot_be_reached_is_503(
             await chat.responses.retrieve(response.id)
 
     assert caught.value.status_code == 503
-    assert "the folder of the store" not in caught.value.message, "which is the operator's, as the log is"
-    assert "the folder of the store: Not a directory" in caplog.text
+    assert "NotADirectoryError" not in caught.value.message, "which is the operator's, as the log is"
+    assert "FolderStore: NotADirectoryError: Not a directory" in caplog.text
 
 
 class Ten:

@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "operation": (
         {"dialects": [evolve(PLAIN, endpoints=(Endpoint("POST", "/plain", "sing"),))]},
-        "plain has no operation 'sing' for /plain; there are answer, count, model, models",
+        "plain has no operation 'sing' for /plain; there are answer, count, embed, model, models",
     ),
     "stage": ({"stages": [5]}, "stages[0], int: must be a function, not 5: such as def make_stage(prompt: Prompt, /)"),
     "stage, async": ({"stages": [wait_for_stage]}, "stages[0], wait_for_stage: must not be async, as nobody awaits it"),

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, Any]]]] = {
             ],
             "messages": said({"type": "text", "text": "x"}),
         },
-        [("system[0]", HOUR)],
+        [("system[0]", {**HOUR, "scope": "global"})],
     ),
 }
 
@@ -143,12 +143,12 @@ def test_other_services_are_not_told(
     assert "ephemeral" not in json.dumps(body)
 
 
-def test_what_is_no_mark_marks_nothing(clients: Clients, scripted: Gateway, service: Simulator) -> None:
-    """Null, and what is unknown."""
+def test_what_is_no_mark_here_is_the_service_s_to_read(clients: Clients, scripted: Gateway, service: Simulator) -> None:
+    """Null says nothing, and a kind of mark that nobody knows here goes where it stood."""
     wrong: Any = [{"type": "text", "text": "x", "cache_control": each} for each in (None, {"type": "new"})]
     body = body_of(clients, scripted, service, ANTHROPIC, False, messages=said(*wrong))
 
-    assert [*marks(body)] == []
+    assert [*marks(body)] == [("messages[0].content[1]", {"type": "new"})]
 
 
 def test_the_same_beginning_is_the_same(clients: Clients, scripted: Gateway, service: Simulator) -> None:

@@ -27,6 +27,7 @@ from kiro_asgi.dialects.gemini import parsing as gemini
 from kiro_asgi.dialects.openai_chat.parsing import parse as parse_chat
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request
 from kiro_asgi.dialects.openai_responses.parsing import parse_request, parse_value
+from kiro_asgi.model.prompt import understood
 from kiro_asgi.wire.json import dumps, loads
 
 LOOKS: Final = re.compile(
@@ -341,7 +342,8 @@ REFUSED: Final[tuple[tuple[str, Parse, Any, str], ...]] = (
 def test_what_is_refused_is_refused_by_its_place(parse: Parse, request_: Any, place: str) -> None:
     """With what to do instead."""
     with pytest.raises(RequestError) as caught:
-        parse(dumps(request_))
+        found = parse(dumps(request_))
+        understood(getattr(found, "prompt", found), "")  # by a service of another API
 
     assert caught.value.param == place
     assert re.search(r"\bsend\b|not supported|only json", caught.value.message)

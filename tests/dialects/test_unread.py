@@ -212,7 +212,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         "responses-tools",
         RESPONSES,
         {"tools": [FLAT, FLAT, {"type": "mcp", "server_label": "s"}, {"type": "tool_search"}]},
-        [("tools.duplicate_dropped", 1, "tools[1]"), ("tools.left_out", 1, "tools[3]")],
+        [("tools.duplicate_dropped", 1, "tools[1]")],
     ),
     (
         "responses-fields",

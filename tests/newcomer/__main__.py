@@ -26,7 +26,7 @@ from attrs import define, evolve, field, frozen
 from tests.newcomer.pages import Step, matches, steps_of
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("tutorial*.rst")))
+PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "index.rst", *sorted((ROOT / "docs").glob("tutorial*.rst")))
 OTHERS: Final = tuple(page for page in sorted((ROOT / "docs").rglob("*.rst")) if page not in PAGES)
 SOURCES: Final = ("kiro_asgi", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 """What the wheel is built from."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
@@ -30,13 +30,14 @@ from kiro_asgi.model.prompt import (
     ToolResult,
 )
 from kiro_asgi.model.signatures import CALL, GEMINI, read_mark
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, document_text, every, same
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
-from kiro_asgi.rendering.strict_turns import strict_turns
+from kiro_asgi.rendering.strict_turns import Draft, strict_turns
 from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai.adapting import REPLAYED
+from kiro_asgi.upstreams.openai.adapting import DETAILED, REPLAYED
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
 from kiro_asgi.wire.json import dumps
 
@@ -186,12 +187,20 @@ class MessageWriter(PartWriter[MessageDraft]):
             made = [*(self._answer(sorted_parts) if draft.role is Role.ASSISTANT else _question(sorted_parts))]
             for message in made:
                 if message["role"] == draft.role.value:
-                    self.write_back.into(message, draft.unread, place=draft.place)
+                    self.write_back.into(message, self._kept(draft), place=draft.place)
             messages += made
         if not drafts:
             self.notes.applies("turns.empty")
             messages.append({"role": "user", "content": ""})
         return messages
+
+    def _kept(self, draft: Draft) -> Unread | None:
+        """What was not read of a message, without another service's thinking, which OpenAI itself does not take."""
+        unread = draft.unread
+        if unread is None or DETAILED not in unread.members or self.sign_calls:
+            return unread
+        self.notes.applies("thinking.dropped", draft.place)
+        return evolve(unread, members={name: it for name, it in unread.members.items() if name != DETAILED})
 
     def _system(self, prompt: Prompt) -> Iterator[dict[str, Any]]:
         """One message, and another for each text that has members of its own."""

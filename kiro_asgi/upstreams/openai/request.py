@@ -107,7 +107,7 @@ def as_named(form: dict[str, Any], unread: Unread | None, *path: str) -> dict[st
     given: Any = unread.members if unread is not None else {}
     for name in path:
         given = object_of(given.get(name))
-    inner = {name: value for name, value in form.get("json_schema", form).items() if name not in given}
+    inner = {name: value for name, value in form.get("json_schema", form).items() if given.get(name) is None}
     return {**form, "json_schema": inner} if "json_schema" in form else inner
 
 
