@@ -413,9 +413,10 @@ class _Process:
             discard_output()  # the reader has closed the pipe; serving goes on
 
     def _addresses(self) -> Iterator[tuple[str, str]]:
-        """The base URL of each vendor's clients."""
-        apis = (*BUILTIN, *(api for api, _ in served(self.settings)))
-        yield from {f"{api.title.partition(' ')[0]} base_url": self.base + api.base for api in apis}.items()
+        """The base URL of each vendor's clients, and where the APIs are that packages have added."""
+        yield from {f"{api.title.partition(' ')[0]} base_url": self.base + api.base for api in BUILTIN}.items()
+        for api, _ in served(self.settings):
+            yield api.title, self.base + (api.base or api.root)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         yield from self._extensions()

@@ -84,8 +84,8 @@ async def test_operations_of_its_own_stand_beside_ours(app):
         ("/api/nothing", None, "k", 404, "there is nothing at GET /api/nothing"),
         ("/api/deeper/nothing", {}, "k", 404, "there is nothing at POST /api/deeper/nothing"),
         ("/api/chat", None, "k", 405, "takes POST only"),
-        ("/api/version", None, "", 401, "missing or invalid API key"),
-        ("/api/show", {}, "", 401, "missing or invalid API key"),
+        ("/api/version", None, "", 401, "the request shows no API key"),
+        ("/api/show", {}, "", 401, "the request shows no API key"),
     ],
 )
 async def test_errors_below_its_root_have_its_own_form(app, path, body, key, status, words):

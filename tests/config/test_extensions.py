@@ -336,7 +336,7 @@ def test_serve_uses_them_and_says_so(install: Install, tmp_path: Path) -> None:
     """In its announcement, beside the APIs that packages have added."""
     folder = install()
     tables = {"KIRO_ASGI__LOUD__WORD": "so", "KIRO_ASGI__ROOM__ENABLED": "yes", "KIRO_ASGI__SEER__ENABLED": "yes"}
-    with serving("--simulate", cwd=folder, lines=9, PYTHONPATH=str(folder), **tables) as server:
+    with serving("--simulate", cwd=folder, PYTHONPATH=str(folder), **tables) as server:
         announced = [line for line in server.announced if not line.startswith("imported")]
         server.stop()
 

@@ -190,7 +190,7 @@ def test_the_command_knows_it(install: Install, tmp_path: Path) -> None:
 def test_serve_announces_it(install: Install) -> None:
     """Beside the APIs of the package, with its address."""
     folder = install()
-    with serving("--simulate", cwd=folder, lines=5, PYTHONPATH=str(folder), KIRO_ASGI__PLAIN__MODEL="m") as server:
+    with serving("--simulate", cwd=folder, PYTHONPATH=str(folder), KIRO_ASGI__PLAIN__MODEL="m") as server:
         server.stop()
 
     [line] = [line for line in server.announced if line.startswith("Plain text:")]

@@ -201,7 +201,12 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
     @property
     def used(self) -> Usage | None:
         """The same; of an answer that broke off, or whose client left, those so far."""
-        return self.answer.usage if self.answer is not None and self.begun else self.usage
+        if self.answer is None or not self.begun:
+            return self.usage
+        try:
+            return self.answer.usage
+        except Exception:  # noqa: BLE001 - an estimator of the application's own, whose failure is told as the answer's
+            return self.usage
 
     def open(self) -> Iterable[Event]:
         """The start of the message, before there is anything in it."""
