@@ -1,4 +1,6 @@
-"""Print a page of the reference, made from the gateway's own tables: for whoever has only the installed package.
+"""Print a page of the reference, made from the gateway's own tables: markers, settings, errors.
+
+It is for whoever has only the installed package.
 
 Without a name: the pages that there are.
 """
