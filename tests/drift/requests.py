@@ -41,6 +41,9 @@ class Fate(Enum):
     READ = "read"
     """It changes what a service is asked, or what the gateway does."""
 
+    PASSED = "passed"
+    """Services of the API are sent it as it came; a note says that no other is."""
+
     NOTED = "noted"
     """A note says that it is left out, or has no effect."""
 
@@ -223,6 +226,9 @@ class Effect:
     places: frozenset[str] = frozenset()
     """Where notes say that something is left out."""
 
+    kept: frozenset[Any] = frozenset()
+    """Those of the notes that do not hold for services of the API."""
+
     refused: str = ""
     """Why it is an error."""
 
@@ -288,7 +294,8 @@ class _Bench:
         except KiroAsgiError as error:
             return Effect(refused=error.message)
         with noted_places() as places_:
-            notes = frozenset((note.rule, note.times) for note in self.api.dialect.notes(data, parsed))
+            told = self.api.dialect.notes(data, parsed)
+            notes = frozenset((note.rule, note.times) for note in told)
             asked = [_asked(parsed, choice) for choice in self._choices]
         prompt = parsed.prompt
         kept = (
@@ -303,6 +310,7 @@ class _Bench:
         return Effect(
             done=(kept, [each for each, _ in asked]),
             noted=notes.union(*(own for _, own in asked)),
+            kept=frozenset((note.rule, note.times) for note in told if note.kept_for),
             places=frozenset(places_),
         )
 
@@ -312,6 +320,8 @@ def _fate(base: Effect, found: list[Effect], required: bool) -> Fate:
     taken = [each for each in found if not each.refused]
     if not taken:
         return Fate.REFUSED
+    if not base.refused and any(each.kept - base.kept for each in taken):
+        return Fate.PASSED
     if base.refused or any(each.done != base.done for each in taken) or (required and len(taken) < len(found)):
         return Fate.READ
     if any(each.noted - base.noted for each in taken):
