@@ -339,7 +339,8 @@ class MessageReader:
 
     def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
         parts = user_content(message.content, f"{place}.content")
-        result = ToolResult(call_id, parts, unread=BESIDE(message))
+        unread = BESIDE(evolve(message, unread={k: v for k, v in message.unread.items() if k != "name"}))
+        result = ToolResult(call_id, parts, unread=unread)
         self.turns.append(Turn(Role.USER, (result,), place))
 
     def _unknown(self, message: Raw, place: str) -> None:

@@ -487,8 +487,10 @@ class OpenAIUpstream(OpenAIServer):
         ``None`` where no adaptation helps, or it was tried already."""
         if (other := self.other_api(error)) is not None:
             return other
+        if (less := self.without_refused(error, rendered)) is not None:
+            return less
         name = chat_refusal(error, rendered.document, self.without)
-        return evolve(self, without=(*self.without, name)) if name else self.without_refused(error, rendered)
+        return evolve(self, without=(*self.without, name)) if name else None
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.request`."""
