@@ -339,7 +339,9 @@ class MessageReader:
 
     def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
         parts = user_content(message.content, f"{place}.content")
-        unread = BESIDE(evolve(message, unread={k: v for k, v in message.unread.items() if k != "name"}))
+        unread = BESIDE(
+            evolve(message, unread={k: v for k, v in message.unread.items() if k not in ("name", "status")})
+        )
         result = ToolResult(call_id, parts, unread=unread)
         self.turns.append(Turn(Role.USER, (result,), place))
 
