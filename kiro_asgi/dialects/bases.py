@@ -27,7 +27,7 @@ from kiro_asgi.dialects.errors import error_headers, message_of
 from kiro_asgi.dialects.manifest import DialectOptions
 from kiro_asgi.dialects.pieces import dump_value
 from kiro_asgi.dialects.structure import Tagged, make_converter, read_json, structure
-from kiro_asgi.dialects.unread import Reading, noted, unread
+from kiro_asgi.dialects.unread import Beside, Reading, noted, unread
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -303,7 +303,7 @@ class JsonDialect(SimpleDialect, Generic[R]):
         super().__init_subclass__()
         if hasattr(cls, "request"):
             cls._converter = make_converter(*(union for union, _ in cls.unions))
-            cls._reading = Reading(api=getattr(cls, "name", ""), body=cls.request, unions=cls.unions)
+            cls._reading = Reading(beside=Beside(getattr(cls, "name", "")), body=cls.request, unions=cls.unions)
 
     def prompt(self, request: R, headers: RequestHeaders) -> Prompt:
         """Turn a request into a prompt.

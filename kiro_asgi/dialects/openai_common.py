@@ -16,6 +16,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import error_headers, explanation, invalid, message_of, tokens_in, unsupported
 from kiro_asgi.dialects.structure import Raw, Shape, Whole
+from kiro_asgi.dialects.unread import Beside
 from kiro_asgi.errors import (
     BodyTimeout,
     ContextTooLong,
@@ -41,7 +42,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
-from kiro_asgi.model.prompt import Sampling
+from kiro_asgi.model.prompt import Opaque, Sampling, Text
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, count, dumps, quote_bytes
 
@@ -172,13 +173,32 @@ class AudioPart(Whole):
     """``input_audio``."""
 
 
-def refuse_audio(_: AudioPart, place: str) -> RequestError:
-    """Make the error for audio at a service of another API."""
-    return unsupported(place, "audio input is not supported")
+@frozen
+class PartReader:
+    """Reads the parts of messages that both APIs have."""
+
+    _beside: Beside
+
+    def text(self, part: TextPart, _: str) -> Text:
+        """A text."""
+        return Text(part.text, unread=self._beside(part))
+
+    def refusal(self, part: RefusalPart, _: str) -> Text:
+        """A refusal, which a model gets like any text of its own."""
+        return Text(part.refusal, is_refusal=True, unread=self._beside(part))
+
+    def audio(self, part: AudioPart, place: str) -> Opaque:
+        """Audio, for services of the API alone."""
+        refusal = unsupported(place, "audio input is not supported")
+        return Opaque(self._beside.api, part.given, place, refusal=refusal)
+
+    def unknown(self, part: Raw, place: str) -> Opaque:
+        """A part of an unknown kind, for services of the API alone."""
+        return Opaque(self._beside.api, part.value, place, refusal=refuse_unknown(part, place))
 
 
 def refuse_unknown(part: Raw, place: str) -> RequestError:
-    """Make the error for a part of an unknown kind at a service of another API; ``param`` is the kind at *place*."""
+    """Make the error for a part of an unknown kind; ``param`` is the kind at *place*."""
     return invalid(f"{place}.type", f"unknown kind of content: {str(part.value.get('type'))[:60]}")
 
 

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen, has
 
 from kiro_asgi.dialects.structure import Raw, Shape, Tagged, members_of
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.prompt import Text, Tool
 from kiro_asgi.model.rules import Loss, Rule, listed
 from kiro_asgi.model.unread import Unread
 
@@ -57,12 +57,43 @@ _KEPT: Final = frozenset({"blocks.unknown", "items.unknown", "items.summarised"}
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
+@frozen
+class Beside:
+    """Makes what the readers of one API keep for services of it."""
+
+    api: str
+    """Name of the dialect."""
+
+    lost: frozenset[str] = frozenset()
+    """Members that no service is sent back: ids of what another answer was called, and what is about the connection."""
+
+    lost_of: Mapping[type, frozenset[str]] = field(default=MappingProxyType({}), hash=False)
+    """Further ones of single classes."""
+
+    def __call__(self, shape: Shape | None = None, /, **more: Any) -> Unread | None:
+        """What the reader of *shape* did not understand, and *more* members; ``None`` for nothing."""
+        unread = {} if shape is None else shape.unread
+        members = {name: value for name, value in unread.items() if self.keeps(type(shape), name)}
+        members |= {name: value for name, value in more.items() if value is not None}
+        return Unread(self.api, members) if members else None
+
+    def keeps(self, cls: type, name: str) -> bool:
+        """Whether the member *name* of an object that *cls* reads in part is kept."""
+        return name not in self.lost and name not in self.lost_of.get(cls, ())
+
+    def within(self, message: Shape, texts: Iterable[Text]) -> Iterator[Text]:
+        """The *texts* of a *message* that are to stand by themselves: what was not read of each is that of the message,
+        and as ``content`` that of its part."""
+        for text in texts:
+            yield evolve(text, unread=self(message, content=text.unread and text.unread.members))
+
+
 @frozen(kw_only=True)
 class Reading:
     """How the body of a request is read."""
 
-    api: str
-    """Name of the dialect."""
+    beside: Beside
+    """What of it is kept for services of its API."""
 
     body: type
     """The attrs class of the whole."""
@@ -81,9 +112,6 @@ class Reading:
     partly: frozenset[str] = frozenset()
     """Kinds of objects that no class reads, and that are summarised."""
 
-    lost: frozenset[str] = frozenset()
-    """Members that no service is sent back, of this API neither: see `Beside`."""
-
 
 def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
     """A note for every rule; two where some of what it leaves out is kept for services of the API."""
@@ -91,24 +119,6 @@ def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
     for rule, place, *kept_for in findings:
         notes.setdefault("".join(kept_for), Notes()).applies(rule, place)
     return tuple(evolve(note, kept_for=api) for api, some in notes.items() for note in some.found())
-
-
-@frozen
-class Beside:
-    """Makes what the readers of one API keep for services of it."""
-
-    api: str
-    """Name of the dialect."""
-
-    lost: frozenset[str] = frozenset()
-    """Members that no service is sent back: ids of what another answer was called, and what is about the connection."""
-
-    def __call__(self, *shapes: Shape, **more: Any) -> Unread | None:
-        """What the reader of *shapes*, which became one node, did not understand, and *more* members; ``None`` for
-        nothing."""
-        members = {name: value for shape in shapes for name, value in shape.unread.items() if name not in self.lost}
-        members |= {name: value for name, value in more.items() if value is not None}
-        return Unread(self.api, members) if members else None
 
 
 def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
@@ -184,14 +194,14 @@ class _Walk:
     def _unknown(self, value: Mapping[str, Any], rule: str, place: str) -> Iterator[Finding]:
         if rule:
             rule = "items.summarised" if value.get("type") in self._reading.partly else rule
-            yield rule, place, self._reading.api if rule in _KEPT else ""
+            yield rule, place, self._reading.beside.api if rule in _KEPT else ""
 
     def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
-        declared, rules = self._types(cls), self._reading.members
+        declared, rules, beside = self._types(cls), self._reading.members, self._reading.beside
         for name, part in value.items():  # in the client's order: the first place is the one that is reported
             usual = "" if name in declared or name in tags else _usual(name)
             if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
-                yield rule, _member(place, name), "" if name in self._reading.lost else self._reading.api
+                yield rule, _member(place, name), beside.api if beside.keeps(cls, name) else ""
 
     def _parts(self, value: Mapping[str, Any], cls: type, place: str) -> Iterator[tuple[Any, Any, str]]:
         for name, kind in self._types(cls).items():

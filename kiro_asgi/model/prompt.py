@@ -39,6 +39,7 @@ __all__ = [
     "ToolChoiceMode",
     "ToolResult",
     "Turn",
+    "system_of",
     "understood",
     "understood_parts",
 ]
@@ -557,6 +558,12 @@ def understood_parts(parts: Iterable[Any], api: str) -> Iterator[Any]:
             raise part.refusal
         else:
             yield from understood_parts(part.instead, api)
+
+
+def system_of(texts: Iterable[Text]) -> tuple[tuple[str, ...], Mapping[int, Unread]]:
+    """`Prompt.system` and `Prompt.system_unread` of *texts*."""
+    given = tuple(texts)
+    return tuple(text.text for text in given), {at: it.unread for at, it in enumerate(given) if it.unread is not None}
 
 
 BEGINNING: Final = 24

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Opaque
+from kiro_asgi.model.prompt import Opaque, Prompt
 from kiro_asgi.model.unread import Unread, restore
 
 WITHHELD: Final = "fields.withheld"
@@ -57,6 +57,18 @@ class WriteBack:
             members = {name: value for name, value in members.items() if name not in absent}
         self.written.update(_named(members, own))
         restore(own, members)
+
+    def system(self, prompt: Prompt) -> tuple[list[str], list[tuple[str, Unread]]]:
+        """The system texts that can be joined, and behind them those that have members of their own, with these."""
+        plain: list[str] = []
+        others: list[tuple[str, Unread]] = []
+        for index, text in enumerate(prompt.system):
+            unread = prompt.system_unread.get(index)
+            if unread is not None and unread.api == self.api:
+                others.append((text, unread))
+            elif text:
+                plain.append(text)
+        return plain, others
 
     def opaque(self, part: Opaque) -> dict[str, Any] | None:
         """A part as its API has it; ``None`` where that is another one, or its kind is not sent."""

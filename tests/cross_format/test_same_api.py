@@ -109,18 +109,18 @@ def rendered(pair: Pair, body: Mapping[str, Any]) -> tuple[Rendered, list[Note]]
     return answer, [*holding(pair.dialect.notes(content, parsed), api), *answer.notes]
 
 
-def with_marks(value: Any, marks: list[str], place: str = "") -> None:
-    """Give each object within *value* that is not data a member with a mark of its own, *marks*, and their places."""
+def with_marks(value: Any, marks: list[str], place: str = "", member: str = "invented_member") -> None:
+    """Give each object within *value* that is not data a *member* with a mark of its own, *marks*, and their places."""
     if isinstance(value, list):
         for at, each in enumerate(value):
-            with_marks(each, marks, f"{place}[{at}]")
+            with_marks(each, marks, f"{place}[{at}]", member)
     elif isinstance(value, dict):
         for name, each in value.items():
             if name not in DATA or (name == "input" and not place):
-                with_marks(each, marks, f"{place}.{name}" if place else name)
+                with_marks(each, marks, f"{place}.{name}" if place else name, member)
         if _is_nothing(value):
             return
-        value["invented_member"] = f"mark-{len(marks)}."
+        value[member] = f"mark-{len(marks)}."
         marks.append(place)
 
 
@@ -141,6 +141,23 @@ def test_no_member_is_lost(name: str, entry: str, body: Mapping[str, Any]) -> No
     lost = [place for at, place in enumerate(marks) if f"mark-{at}." not in sent]
     unnamed = [place for place in lost if not any(_is_about(note, place) for note in notes)]
     assert unnamed == [], [(note.rule, note.times, note.place) for note in notes]
+
+
+WORDS: Final = ("self", "cls", "shape", "more", "unread", "given", "members", "api", "own", "message")
+"""Names that code has for things of its own."""
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_member_may_have_any_name(name: str, word: str) -> None:
+    """In every object of a request, and it is lost nowhere."""
+    for _, body in requests(name):
+        marked, marks = json.loads(json.dumps(dict(body))), list[str]()
+        with_marks(marked, marks, member=word)
+        answer, notes = rendered(PAIRS[name], marked)
+        sent = json.dumps(answer.document, ensure_ascii=False)
+        lost = [place for at, place in enumerate(marks) if f"mark-{at}." not in sent]
+        assert [place for place in lost if not any(_is_about(note, place) for note in notes)] == []
 
 
 def _is_about(note: Note, place: str) -> bool:
@@ -257,6 +274,24 @@ def test_no_note_claims_what_is_not_so(name: str) -> None:
 
     assert [note.place for note in notes if note.rule.startswith("fields.")] == ["model"] * (name == "gemini")
     assert [note for note in elsewhere if note.rule.startswith("fields.")]
+
+
+def test_a_system_text_among_the_contents_keeps_its_members() -> None:
+    """Gemini's own instruction is where it goes."""
+    spoken = {"role": "system", "parts": [{"text": "Be brief.", "invented": 1}]}
+    answer, _ = rendered(PAIRS["gemini"], {"contents": [spoken, {"role": "user", "parts": [{"text": "Hi."}]}]})
+    assert answer.document["systemInstruction"] == {"parts": [{"text": "Be brief.", "invented": 1}]}
+
+
+def test_what_openai_refuses_of_a_tool_s_message_is_named() -> None:
+    """Its name and status go to no service, and the note does not say that one of the API gets them."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "Seen.", "name": "look", "status": "ok", "other": 1}
+    asked = {"role": "user", "content": "Look."}
+    answer, notes = rendered(PAIRS["chat"], {"messages": [asked, {"role": "assistant", "tool_calls": [call]}, result]})
+
+    assert answer.document["messages"][2].keys() == {"role", "tool_call_id", "content", "other"}
+    assert sorted(note.place for note in notes) == ["messages[2].name", "messages[2].status"]
 
 
 def test_a_part_that_cannot_be_left_out_is_refused_elsewhere() -> None:

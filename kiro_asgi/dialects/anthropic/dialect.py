@@ -26,6 +26,7 @@ from kiro_asgi.dialects.anthropic.parsing import (
 from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
 from kiro_asgi.dialects.anthropic.shapes import (
     API,
+    BESIDE,
     BLOCKS,
     MESSAGES,
     SOURCES,
@@ -75,7 +76,7 @@ def _result(content: Any) -> Any:
 
 
 _READING: Final = Reading(
-    api=API,
+    beside=BESIDE,
     body=MessagesRequestBody,
     unions=(
         (MESSAGES, "turns.unknown"),
@@ -185,7 +186,7 @@ class AnthropicMessages:
     emit_code_references: bool = False
     """Whether streams name licensed sources, in an event that the official SDKs do not know."""
 
-    name = "anthropic"
+    name = API
     traits = DialectTraits(transparent=True)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
-from kiro_asgi.dialects.anthropic.server_tools import API, has_shape, render_server_block, tally
+from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
+from kiro_asgi.dialects.anthropic.shapes import API
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import dump_array, dump_text

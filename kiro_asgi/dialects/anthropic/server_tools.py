@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.dialects.anthropic.shapes import API
 from kiro_asgi.model.events import (
     UNAVAILABLE,
     WEB_SEARCH,
@@ -29,9 +30,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import Part, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import CALL, read_mark
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
-
-API: Final = "anthropic"
-"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _PLAIN: Final = "plain."
 """How ``encrypted_content`` begins that is ours: base64 of the snippet, open to everybody."""

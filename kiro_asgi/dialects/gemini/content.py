@@ -158,7 +158,7 @@ _FILES: Final = ("image/", "text/", "application/")
 """How media types begin that can be passed on."""
 
 
-def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[Text, ...]]:
     """The turns, and the system texts among them.
 
     Raises:
@@ -170,13 +170,8 @@ def read_contents(contents: Iterable[Content]) -> tuple[tuple[Turn, ...], tuple[
     return tuple(reader.turns()), tuple(reader.system)
 
 
-def texts_of(content: Content | str | None) -> Iterator[str]:
-    """The texts of a content, of which no other part counts."""
-    yield from (text.text for text in system_texts(content))
-
-
 def system_texts(content: Content | str | None) -> Iterator[Text]:
-    """The same with what is not read of their parts."""
+    """The texts of a content, of which no other part counts."""
     if isinstance(content, str):
         yield Text(content)
     elif content is not None:
@@ -227,7 +222,7 @@ class _Calls:
 class _Reader:
     """Reads contents in their order."""
 
-    system: list[str] = field(init=False, factory=list)
+    system: list[Text] = field(init=False, factory=list)
     _turns: list[tuple[Role, str, list[PromptPart], Unread | None]] = field(init=False, factory=list)
     _calls: _Calls = field(init=False, factory=_Calls)
 
@@ -242,7 +237,7 @@ class _Reader:
         """Take a content."""
         word = (content.role or "user").lower()
         if word in ("system", "developer"):
-            self.system += texts_of(content)
+            self.system += system_texts(content)
             return
         if word not in ROLES:
             raise invalid(f"{place}.role", f'expected "user" or "model", got "{word[:60]}"')

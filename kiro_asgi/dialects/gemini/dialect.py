@@ -17,7 +17,7 @@ from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
 from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
-from kiro_asgi.dialects.gemini.shapes import API, LOST, Blob, FileData, GenerateBody, ToolBody
+from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, FileData, GenerateBody, ToolBody
 from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
@@ -58,8 +58,7 @@ def _object(listing: Listing) -> dict[str, Any]:
 _NO_EFFECT: Final = "fields.no_effect"
 
 _READING: Final = Reading(
-    api=API,
-    lost=LOST,
+    beside=BESIDE,
     body=GenerateBody,
     unions=(),
     members=MappingProxyType(
@@ -95,7 +94,7 @@ class GeminiApi:
     model: str = ""
     """Of the path."""
 
-    name = "gemini"
+    name = API
     traits = DialectTraits(body_type=_JSON, cites_pages_only=True, transparent=True)
     _stream = False
 

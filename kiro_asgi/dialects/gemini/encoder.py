@@ -24,6 +24,7 @@ from kiro_asgi.dialects.base import Apart, ResponseMeta
 from kiro_asgi.dialects.gemini.content import Signing
 from kiro_asgi.dialects.gemini.errors import error_body
 from kiro_asgi.dialects.gemini.parsing import GeminiOptions
+from kiro_asgi.dialects.gemini.shapes import API
 from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
@@ -172,9 +173,6 @@ def _escaped(json: bytes) -> bytes:
             json = json.replace(character, escape)
     return json
 
-
-API: Final = "gemini"
-"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _OWN_OF_TEXT: Final = frozenset({"text", "thought", "thoughtSignature"})
 

@@ -42,6 +42,7 @@ from kiro_asgi.model.prompt import (
     ToolChoice,
     ToolChoiceMode,
     require_depths,
+    system_of,
 )
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import object_of
@@ -376,17 +377,17 @@ def parse_count(body: bytes, model: str) -> Prompt:
 
 
 def _prompt(request: GenerateBody, model: str) -> Prompt:
-    turns, system = read_contents(request.contents)
+    turns, spoken = read_contents(request.contents)
     if not turns:
         raise missing("contents", "send at least one content with a part")
     config = request.generation_config or _NOTHING
     tools, choice = _read_tools(request.tools or (), request.tool_config)
-    instruction = [*system_texts(request.system_instruction)]
+    system, unread_system = system_of((*system_texts(request.system_instruction), *spoken))
     prompt = Prompt(
         model,
         turns,
-        system=(*(text.text for text in instruction), *system),
-        system_unread={at: text.unread for at, text in enumerate(instruction) if text.unread is not None},
+        system=system,
+        system_unread=unread_system,
         system_place="system_instruction",
         tools=tools,
         tool_choice=choice,
@@ -406,10 +407,8 @@ def _in_part(request: GenerateBody) -> Mapping[str, Any]:
     calling = None if config is None else config.function_calling_config
     if config is not None and calling is not None and (calling.mode or "").upper() not in _PLAIN_MODES:
         names = calling.allowed_function_names
-        of_config, of_calling = (
-            beside(config),
-            beside(calling, mode=calling.mode, allowedFunctionNames=names and [*names]),
-        )
+        of_config = beside(config)
+        of_calling = beside(calling, mode=calling.mode, allowedFunctionNames=names and [*names])
         more["toolConfig"] = {
             **(of_config.members if of_config is not None else {}),
             "functionCallingConfig": dict(of_calling.members) if of_calling is not None else {},

@@ -11,13 +11,13 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.structure import Shape
+from kiro_asgi.dialects.unread import Beside
 from kiro_asgi.model.unread import Unread
 
 API: Final = "gemini"
 """Name of the dialect."""
 
-LOST: Final = frozenset({"model"})
-"""Members that the service is not sent: the address names the model."""
+BESIDE: Final = Beside(API, frozenset({"model"}))  # the address names the model
 
 Object = Mapping[str, Any]
 """Data of the client's, or a field of which no part has a name here."""
@@ -33,7 +33,7 @@ def beside(shape: Shape, **more: Any) -> Unread | None:
     """What was not read of *shape* and of the objects in it, and *more* members, for a service of the API; ``None``
     for nothing."""
     members = {**_spelled(shape), **{name: value for name, value in more.items() if value is not None}}
-    return Unread(API, members) if members else None
+    return Unread(BESIDE.api, members) if members else None
 
 
 def _spelled(shape: Shape) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _spelled(shape: Shape) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in shape.unread.items():
         inner = getattr(shape, name, None)
-        if name not in LOST:
+        if BESIDE.keeps(type(shape), name):
             found[camel_case(name)] = _spelled(inner) if isinstance(inner, Shape) else value
     return found
 

@@ -36,9 +36,9 @@ from kiro_asgi.dialects.openai_chat.shapes import (
 )
 from kiro_asgi.dialects.openai_common import (
     AudioPart,
+    PartReader,
     RefusalPart,
     TextPart,
-    refuse_audio,
     refuse_unknown,
 )
 from kiro_asgi.dialects.structure import Raw, structure_value
@@ -165,15 +165,6 @@ def _content(content: Given, place: str, readers: MappingProxyType[type, Reader]
         yield readers.get(type(part), _misplaced)(part, f"{place}[{index}]")
 
 
-def _text(part: TextPart, _: str) -> Content:
-    return Text(part.text, unread=BESIDE(part))
-
-
-def _refusal(part: RefusalPart, _: str) -> Content:
-    """A refusal, which a model gets like any text of its own."""
-    return Text(part.refusal, is_refusal=True, unread=BESIDE(part))
-
-
 def _thinking(part: ThinkingContent, place: str) -> Content:
     return ThinkingPart(part.thinking, part.signature or "")
 
@@ -192,14 +183,6 @@ def _file(part: FilePart, place: str) -> Content:
         return Opaque(API, part.given, place, refusal=refusal)
     file = read_file(part.file.file_data, part.file.filename or "", f"{place}.file.file_data")
     return evolve(file, unread=BESIDE(part)) if part.unread else file
-
-
-def _audio(part: AudioPart, place: str) -> Content:
-    return Opaque(API, part.given, place, refusal=refuse_audio(part, place))
-
-
-def _unknown(part: Raw, place: str) -> Content:
-    return Opaque(API, part.value, place, refusal=refuse_unknown(part, place))
 
 
 def _result(part: ResultBlock, place: str) -> Content:
@@ -223,15 +206,17 @@ def _misplaced(part: object, place: str) -> Content:
     raise invalid(f"{place}.type", "a message of this role cannot hold this kind of content")
 
 
+_SHARED: Final = PartReader(BESIDE)
+
 _USER: Final = MappingProxyType[type, Reader](
     {
-        TextPart: _text,
+        TextPart: _SHARED.text,
         ImagePart: _image,
         FilePart: _file,
-        AudioPart: _audio,
+        AudioPart: _SHARED.audio,
         PictureBlock: read_picture,
         DocumentBlock: read_document,
-        Raw: _unknown,
+        Raw: _SHARED.unknown,
     }
 )
 
@@ -240,7 +225,7 @@ _TURN: Final = MappingProxyType[type, Reader]({**_USER, ResultBlock: _result})
 _ASSISTANT: Final = MappingProxyType[type, Reader](
     {
         **_USER,
-        RefusalPart: _refusal,
+        RefusalPart: _SHARED.refusal,
         ThinkingContent: _thinking,
         SealedThinking: read_sealed,
         UseBlock: read_use,
@@ -288,8 +273,7 @@ class MessageReader:
         if self.turns and found:
             self.turns.append(Turn(Role.USER, found, place, unread=BESIDE(message)))
         elif found:
-            parts = ((text, text.unread and text.unread.members) for text in found)
-            self.system += (evolve(text, unread=BESIDE(message, content=more)) for text, more in parts)
+            self.system += BESIDE.within(message, found)
             self.system_place = self.system_place or place
 
     def _user(self, message: UserMessage, place: str) -> None:
@@ -339,11 +323,7 @@ class MessageReader:
 
     def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
         parts = user_content(message.content, f"{place}.content")
-        unread = BESIDE(
-            evolve(message, unread={k: v for k, v in message.unread.items() if k not in ("name", "status")})
-        )
-        result = ToolResult(call_id, parts, unread=unread)
-        self.turns.append(Turn(Role.USER, (result,), place))
+        self.turns.append(Turn(Role.USER, (ToolResult(call_id, parts, unread=BESIDE(message)),), place))
 
     def _unknown(self, message: Raw, place: str) -> None:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")

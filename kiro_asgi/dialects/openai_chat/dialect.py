@@ -23,8 +23,8 @@ from kiro_asgi.dialects.openai_chat.parsing import parse
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, foreign_shapes, peek
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
+    BESIDE,
     FORMATS,
-    LOST,
     MESSAGES,
     PARTS,
     TOOLS,
@@ -96,8 +96,7 @@ def _result(content: Any) -> Any:
 
 
 _READING: Final = Reading(
-    api=API,
-    lost=LOST,
+    beside=BESIDE,
     body=ChatRequestBody,
     unions=((PARTS, ""), (MESSAGES, ""), (TOOLS, ""), (FORMATS, "")),
     views=MappingProxyType(
@@ -162,7 +161,7 @@ class OpenAIChat:
     usage_in_finish_chunk: bool = False
     """Put token counts into the finish chunk instead of a chunk of their own, for clients that look for them there."""
 
-    name = "openai_chat"
+    name = API
 
     traits: DialectTraits = field(init=False)
 

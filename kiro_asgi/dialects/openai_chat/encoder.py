@@ -26,6 +26,7 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_chat.parsing import options_of
+from kiro_asgi.dialects.openai_chat.shapes import API
 from kiro_asgi.dialects.openai_common import ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import dump_array, dump_text
 from kiro_asgi.model.events import (
@@ -52,9 +53,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from kiro_asgi.model.unread import Unread, accumulated, restore
 from kiro_asgi.wire.json import dumps, object_of, objects_of, quote_bytes
-
-API: Final = "openai_chat"
-"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _NO_MEMBERS: Final = MappingProxyType[str, Any]({})
 

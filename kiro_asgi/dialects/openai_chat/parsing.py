@@ -49,6 +49,7 @@ from kiro_asgi.model.prompt import (
     ToolChoice,
     ToolChoiceMode,
     require_depths,
+    system_of,
 )
 from kiro_asgi.wire.json import count, object_of
 
@@ -313,11 +314,12 @@ def parse(body: bytes) -> ParsedRequest:
     conversation = MessageReader()
     conversation.read(request.messages or ())
     tools, tool_choice = _read_tools(request)
+    system, unread_system = system_of(conversation.system)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
-        system=tuple(text.text for text in conversation.system),
-        system_unread={at: text.unread for at, text in enumerate(conversation.system) if text.unread is not None},
+        system=system,
+        system_unread=unread_system,
         system_place=conversation.system_place,
         tools=tools,
         tool_choice=tool_choice,

@@ -1,8 +1,7 @@
 """The body of a Chat Completions request: its fields, messages and their parts, as far as they are read.
 
 What is not declared here is kept for services of the same API, so a field that the API gains tomorrow is not an error.
-``Any`` stands where
-extensions of other vendors are read as far as they make sense and are never refused.
+``Any`` stands where extensions of other vendors are read as far as they make sense and are never refused.
 
 Some clients, Cursor's agent mode among them, send shapes of the Messages API here: tools with an ``input_schema``, and
 blocks such as ``tool_use``, ``tool_result`` and ``image``.  They are read as what they are.
@@ -24,11 +23,6 @@ from kiro_asgi.dialects.unread import Beside
 
 API: Final = "openai_chat"
 """Name of the dialect."""
-
-LOST: Final = frozenset({"id", "index"})
-"""Members that clients keep of answers, and no service takes."""
-
-BESIDE: Final = Beside(API, LOST)
 
 
 @frozen
@@ -217,6 +211,15 @@ class FunctionMessage(Shape):
     name: str
     content: str | tuple[ContentPart, ...] | None = None
 
+
+_OF_RESULTS: Final = frozenset({"name", "status"})
+"""Members that some clients add to the messages of tools, and that OpenAI refuses there."""
+
+BESIDE: Final = Beside(
+    API,
+    lost=frozenset({"id", "index"}),  # which clients keep of answers
+    lost_of=MappingProxyType({ToolMessage: _OF_RESULTS, FunctionMessage: _OF_RESULTS}),
+)
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage | Raw
 

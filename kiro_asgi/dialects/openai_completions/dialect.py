@@ -24,7 +24,7 @@ from kiro_asgi.dialects.openai_common import ChunkStream, StreamOptions, error_r
 from kiro_asgi.dialects.pieces import dump_text
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
-from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
+from kiro_asgi.dialects.unread import Beside, Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, RefusalDelta, StopReason, TextDelta
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
@@ -63,7 +63,7 @@ class CompletionsBody:
 
 
 _READING: Final = Reading(
-    api="openai_completions",
+    beside=Beside("openai_completions"),
     body=CompletionsBody,
     unions=(),
     members=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"}),

@@ -22,9 +22,9 @@ from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (
     API,
+    BESIDE,
     FORMATS,
     ITEMS,
-    LOST,
     MEMBERS,
     PARTS,
     TOOLS,
@@ -41,8 +41,7 @@ from kiro_asgi.model.prompt import Opaque, Prompt
 from kiro_asgi.wire.json import objects_of, text_of
 
 _READING: Final = Reading(
-    api=API,
-    lost=LOST,
+    beside=BESIDE,
     body=ResponsesBody,
     unions=((PARTS, ""), (ITEMS, "items.unknown"), (TOOLS, ""), (MEMBERS, "tools.left_out"), (FORMATS, "")),
     members=MappingProxyType(
@@ -101,7 +100,7 @@ class OpenAIResponses:
     styles: EncoderStyles = field(factory=EncoderStyles)
     """Encoders of streamed answers, by their style of heartbeats."""
 
-    name = "openai_responses"
+    name = API
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:

@@ -49,6 +49,7 @@ from kiro_asgi.dialects.openai_responses.response import (
     usage_object,
 )
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.openai_responses.shapes import API
 from kiro_asgi.dialects.openai_responses.tools import PROGRESS, url_citation, url_citations, web_search_call
 from kiro_asgi.dialects.pieces import Literal, Pieces
 from kiro_asgi.errors import KiroAsgiError
@@ -81,9 +82,6 @@ from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, quote_bytes, text_of
 from kiro_asgi.wire.sse import encode_comment
-
-API: Final = "openai_responses"
-"""Name of the API, as of `kiro_asgi.model.unread.Unread`."""
 
 _NOWHERE: Final = Place(-1, "")
 

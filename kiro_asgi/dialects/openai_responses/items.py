@@ -24,10 +24,9 @@ from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_common import (
     AudioPart,
     ImageUrl,
+    PartReader,
     RefusalPart,
     TextPart,
-    refuse_audio,
-    refuse_unknown,
 )
 from kiro_asgi.dialects.openai_responses.compaction import GO_ON, summarising
 from kiro_asgi.dialects.openai_responses.shapes import (
@@ -107,15 +106,6 @@ def read_texts(content: Content, place: str) -> Iterator[Text]:
             yield part
 
 
-def _text(part: TextPart, _: str) -> ContentPart:
-    return Text(part.text, unread=BESIDE(part))
-
-
-def _refusal(part: RefusalPart, _: str) -> ContentPart:
-    """A refusal, which a model gets like any text of its own."""
-    return Text(part.refusal, is_refusal=True, unread=BESIDE(part))
-
-
 def _image_part(part: InputImage, place: str) -> ContentPart:
     match part.image_url:
         case str(url):
@@ -144,22 +134,16 @@ def _file_part(part: InputFile, place: str) -> ContentPart:
     return evolve(file, unread=BESIDE(part)) if part.unread else file
 
 
-def _audio_part(part: AudioPart, place: str) -> ContentPart:
-    return Opaque(API, part.given, place, refusal=refuse_audio(part, place))
-
-
-def _unknown_part(part: Raw, place: str) -> ContentPart:
-    return Opaque(API, part.value, place, refusal=refuse_unknown(part, place))
-
+_SHARED: Final = PartReader(BESIDE)
 
 _PART_READERS: Final = MappingProxyType[type, Callable[[Any, str], ContentPart]](
     {
-        TextPart: _text,
-        RefusalPart: _refusal,
+        TextPart: _SHARED.text,
+        RefusalPart: _SHARED.refusal,
         InputImage: _image_part,
         InputFile: _file_part,
-        AudioPart: _audio_part,
-        Raw: _unknown_part,
+        AudioPart: _SHARED.audio,
+        Raw: _SHARED.unknown,
     }
 )
 
@@ -339,8 +323,7 @@ class ItemReader:
         if self.turns:
             self._add_turn(Role.USER, place, *texts, unread=BESIDE(item))
         else:
-            parts = ((text, text.unread and text.unread.members) for text in texts)
-            self.system += (evolve(text, unread=BESIDE(item, content=more)) for text, more in parts)
+            self.system += BESIDE.within(item, texts)
             self.system_place = self.system_place or place
 
     def _reasoning(self, item: ReasoningItem, place: str) -> None:

@@ -29,7 +29,7 @@ from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, require_depths
+from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, require_depths, system_of
 from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"
@@ -270,9 +270,7 @@ def parse_value(
         raise _nothing_to_read(value["input"])
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
     instructions = (Text(request.instructions),) if request.instructions else ()
-    texts = (*instructions, *conversation.system)
-    system = tuple(it.text for it in texts)
-    unread_system = {at: it.unread for at, it in enumerate(texts) if it.unread is not None}
+    system, unread_system = system_of((*instructions, *conversation.system))
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),

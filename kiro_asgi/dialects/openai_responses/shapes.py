@@ -2,8 +2,7 @@
 
 What is not declared here is kept for services of the same API, so a field that the API gains tomorrow is not an error.
 Items of kinds that are not declared become text for others, see `kiro_asgi.dialects.openai_responses.items`; tools of
-such kinds run at the vendor's, see
-`kiro_asgi.dialects.tools`.
+such kinds run at the vendor's, see `kiro_asgi.dialects.tools`.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
@@ -24,11 +23,11 @@ from kiro_asgi.dialects.unread import Beside
 API: Final = "openai_responses"
 """Name of the dialect."""
 
-LOST: Final = frozenset({"id", "created_by", "internal_chat_message_metadata_passthrough", "stream_options"})
+_LOST: Final = frozenset({"id", "created_by", "internal_chat_message_metadata_passthrough", "stream_options"})
 """Members that no service is sent back: what an earlier answer was called, which no service has stored, and how a
 stream is padded."""
 
-BESIDE: Final = Beside(API, LOST)
+BESIDE: Final = Beside(API, _LOST)
 
 # Tools, as clients list them.
 

@@ -53,16 +53,13 @@ from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
 from kiro_asgi.rendering.unread import WriteBack
-from kiro_asgi.upstreams.anthropic.blocks import as_server_calls
+from kiro_asgi.upstreams.anthropic.blocks import API, as_server_calls
 from kiro_asgi.upstreams.anthropic.content import DOCUMENTS, IMAGES, MessageBlocks, Sendable, bounded, marked
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-
-API: Final = "anthropic"
-"""Name of the client API that the service speaks."""
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""

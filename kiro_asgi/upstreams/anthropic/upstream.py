@@ -22,10 +22,10 @@ from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
+from kiro_asgi.upstreams.anthropic.blocks import API
 from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
 from kiro_asgi.upstreams.anthropic.request import (
-    API,
     FORM_RULES,
     LAST_SAMPLED,
     MessagesOptions,

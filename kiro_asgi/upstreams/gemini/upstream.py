@@ -75,7 +75,7 @@ class GeminiForwarding:
     """Sends a client's own request on; the address and the headers are ours."""
 
     upstream: GeminiUpstream
-    dialect = "gemini"
+    dialect = API
     tagged = False
 
     @property

@@ -204,23 +204,15 @@ class MessageWriter(PartWriter[MessageDraft]):
 
     def _system(self, prompt: Prompt) -> Iterator[dict[str, Any]]:
         """One message, and another for each text that has members of its own."""
-        plain: list[str] = []
-        others: list[dict[str, Any]] = []
-        for index, text in enumerate(prompt.system):
-            message: dict[str, Any] = {"role": "system", "content": text}
-            unread = prompt.system_unread.get(index)
-            if unread is None or unread.api != self.write_back.api:
-                plain += (text,) if text else ()
-                continue
-            if "content" in unread.members:
-                message["content"] = {"type": "text", "text": text}
-            self.write_back.into(message, unread, place=prompt.system_place)
-            if isinstance(message["content"], dict):
-                message["content"] = [message["content"]]
-            others.append(message)
+        plain, others = self.write_back.system(prompt)
         if plain:
             yield {"role": "system", "content": "\n\n".join(plain)}
-        yield from others
+        for text, unread in others:
+            part = {"type": "text", "text": text}
+            message = {"role": "system", "content": part if "content" in unread.members else text}
+            self.write_back.into(message, unread, place=prompt.system_place)
+            content = message["content"]
+            yield {**message, "content": content if isinstance(content, str) else [content]}
 
     def _answer(self, draft: MessageDraft) -> Iterator[dict[str, Any]]:
         """The assistant's message."""

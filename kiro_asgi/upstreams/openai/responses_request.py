@@ -30,6 +30,7 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.attachments import Attachments, document_text
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
@@ -124,10 +125,10 @@ def document(
         texts=frozenset(forms),
     )
     body: dict[str, Any] = {"model": model.id, "input": items.items(prompt), "stream": True, "store": False}
-    plain, others = _system(prompt, write)
+    plain, others = write.system(prompt)
     if plain:
         body["instructions"] = "\n\n".join(plain)
-    body["input"][:0] = others
+    body["input"][:0] = [_system_message(text, unread, prompt.system_place, write) for text, unread in others]
     given = prompt.unread.members if prompt.unread is not None and prompt.unread.api == API else {}
     body["stream_options"] = {"include_obfuscation": False}
     if conversation and _KEY not in given:
@@ -150,20 +151,11 @@ _BEGUN: Final = frozenset({"tool_choice"})
 """Members that mean nothing without their type."""
 
 
-def _system(prompt: Prompt, write: WriteBack) -> tuple[list[str], list[Block]]:
-    """The texts for instructions, and messages for those that have members of their own."""
-    plain: list[str] = []
-    others: list[Block] = []
-    for index, text in enumerate(prompt.system):
-        unread = prompt.system_unread.get(index)
-        if unread is None or unread.api != write.api:
-            plain += (text,) if text else ()
-            continue
-        part: Block = {"type": "input_text", "text": text}
-        message: Block = {"type": "message", "role": "developer", "content": part}
-        write.into(message, unread, place=prompt.system_place)
-        others.append({**message, "content": [message["content"]]})
-    return plain, others
+def _system_message(text: str, unread: Unread, place: str, write: WriteBack) -> Block:
+    """A message for a system text that has members of its own."""
+    message: Block = {"type": "message", "role": "developer", "content": {"type": "input_text", "text": text}}
+    write.into(message, unread, place=place)
+    return {**message, "content": [message["content"]]}
 
 
 def _options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:

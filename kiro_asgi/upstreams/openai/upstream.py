@@ -161,7 +161,7 @@ class ResponsesForwarding:
     """Sends a client's own request on.  Nothing is stored at the service: all of it is sent along, sealed."""
 
     upstream: ResponsesUpstream
-    dialect = "openai_responses"
+    dialect = responses_request.API
     tagged = False
 
     @property
@@ -334,7 +334,7 @@ class ChatForwarding:
     """Sends a client's own request on; the path and the headers are ours."""
 
     upstream: OpenAIUpstream
-    dialect = "openai_chat"
+    dialect = API
 
     @property
     def tagged(self) -> bool:
