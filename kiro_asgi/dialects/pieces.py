@@ -56,6 +56,11 @@ def dump_object(fields: Mapping[str, Any]) -> Pieces:
     return Pieces(compact(found))
 
 
+def closing(members: Mapping[str, Any]) -> bytes:
+    """The end of an object that has members already: further *members*, and the brace."""
+    return b"," + dumps({**members})[1:] if members else b"}"
+
+
 def dump_value(value: Any) -> Iterator[bytes]:
     """JSON of any value, made as it is taken, so that its long texts are not quoted at once."""
     match value:

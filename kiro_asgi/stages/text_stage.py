@@ -25,7 +25,7 @@ from kiro_asgi.model.events import (
     Usage,
 )
 
-_SILENT: Final = (
+SILENT: Final = (
     CodeReferences,
     ContextUsage,
     ConversationId,
@@ -106,7 +106,7 @@ class TextStage:
                     self._kind = type(item)
                 self._held += item.text
                 yield from self._released(self._size_settled())
-            elif isinstance(item, _SILENT):
+            elif isinstance(item, SILENT):
                 yield item
             elif isinstance(item, Appendix):
                 yield from self.flush()

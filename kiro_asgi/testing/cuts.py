@@ -11,40 +11,19 @@ from typing import Any, Final, TypeVar
 from attrs import evolve
 
 from kiro_asgi.model.events import (
-    CodeReferences,
-    ContextUsage,
-    ConversationId,
-    Metering,
-    ModelName,
-    Notice,
     RefusalDelta,
-    Stop,
     TextDelta,
     ThinkingDelta,
-    TokenUsage,
     ToolCallFragment,
     ToolInputDelta,
-    Usage,
 )
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.stages.text_stage import SILENT
 
 T = TypeVar("T", str, bytes)
 
 _TEXTS: Final = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "text", ToolInputDelta: "json"}
 """Class of what may come in pieces to its text."""
-
-_BESIDE: Final = (
-    CodeReferences,
-    ContextUsage,
-    ConversationId,
-    Metering,
-    ModelName,
-    Notice,
-    Stop,
-    TokenUsage,
-    Usage,
-)
-"""What a client sees nothing of where it stands: a stage may give it before a text that it holds back."""
 
 _PLACES: Final = 200
 """Places at which an input is cut in two; of a longer one, random ones."""
@@ -97,13 +76,13 @@ def _random(random: Random, text: str) -> list[str]:
 
 
 def _result(make: Callable[[], Any], items: list[Any]) -> tuple[list[Any], list[Any]]:
-    """What a fresh stage gives for *items*, fed one at a time; neighbouring texts are joined, and what is beside them
-    stands apart."""
+    """What a fresh stage gives for *items*, fed one at a time; neighbouring texts are joined, and what is silent stands
+    apart: a stage may give it before a text that it holds back."""
     made = make()
     stage: Stage[Any, Any] = made if hasattr(made, "feed") else Pipeline(*made)
     given = [*chain.from_iterable(stage.feed([item]) for item in items), *stage.flush()]
-    beside = [item for item in given if isinstance(item, _BESIDE)]
-    return joined([item for item in given if not isinstance(item, _BESIDE)]), beside
+    silent = [item for item in given if isinstance(item, SILENT)]
+    return joined([item for item in given if not isinstance(item, SILENT)]), silent
 
 
 def joined(items: Iterable[Any]) -> list[Any]:

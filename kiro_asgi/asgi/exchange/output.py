@@ -198,9 +198,7 @@ class Sending(Generic[Item]):
             except Disconnected:
                 raise
             except Exception:
-                self.closing = (
-                    False  # what keeps the answer has failed before it went out: the client can still be told
-                )
+                self.closing = False  # what keeps the answer has failed before it went out: the client can be told
                 raise
             self.last_sent = self._clock()
         finally:

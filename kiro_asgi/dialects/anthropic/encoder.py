@@ -19,7 +19,7 @@ from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_b
 from kiro_asgi.dialects.anthropic.shapes import API
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of
-from kiro_asgi.dialects.pieces import dump_array, dump_text
+from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -93,7 +93,7 @@ def render_message(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     for members in reversed(members_of(API, message.unread)):
         for part in _of_message(members):
             restore(end, {name: value for name, value in part.items() if name not in _HEAD})
-    yield b"," + dumps({**end, "usage": _with_tally(end["usage"], message.blocks)})[1:]
+    yield closing({**end, "usage": _with_tally(end["usage"], message.blocks)})
 
 
 _HEAD: Final = frozenset({"id", "type", "role", "model", "content"})
@@ -138,8 +138,7 @@ def _render_block(block: Block) -> Iterable[bytes]:
 
 def _rest(own: Mapping[str, Any], unread: Iterable[Unread], text: str) -> tuple[bytes]:
     """The end of a block behind its type and its *text*: further members of its *own*, and others."""
-    members = {**own, **joined(API, unread, {"type", text, *own})}
-    return (b"," + dumps(members)[1:],) if members else (b"}",)
+    return (closing({**own, **joined(API, unread, {"type", text, *own})}),)
 
 
 def render_citation(citation: Citation) -> dict[str, Any]:

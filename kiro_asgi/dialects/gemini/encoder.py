@@ -26,7 +26,7 @@ from kiro_asgi.dialects.gemini.errors import error_body
 from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.dialects.gemini.shapes import API
 from kiro_asgi.dialects.opaque import joined, members_of
-from kiro_asgi.dialects.pieces import dump_array, dump_text
+from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -184,7 +184,7 @@ def _thought_or_text(text: bytes, *, thought: bool) -> bytes:
 
 def _with_members(part: bytes, members: Mapping[str, Any]) -> bytes:
     """*part*, an object that is not empty, with *members* that it does not have."""
-    return part[:-1] + b"," + dumps(dict(members))[1:] if members else part
+    return part[:-1] + closing(members)
 
 
 def _call_part(
@@ -358,8 +358,7 @@ def _part(block: Block, signing: Signing, grounding: GroundingTally) -> Iterator
 
 def _rest(own: Mapping[str, Any], unread: Iterable[Unread]) -> bytes:
     """The end of a part behind its text."""
-    members = {**own, **joined(API, unread, _OWN_OF_TEXT)}
-    return b"," + dumps(members)[1:] if members else b"}"
+    return closing({**own, **joined(API, unread, _OWN_OF_TEXT)})
 
 
 # A streamed answer.
@@ -461,7 +460,7 @@ class _Encoder:
         except UpstreamProtocolError:
             return
         signature = self._signing.of_call()
-        yield self._object(part[:-1] + b"," + dumps(signature)[1:] if signature else part)
+        yield self._object(_with_members(part, signature))
 
     def _end(self, item: MessageEnd) -> bytes:
         self.ended = True

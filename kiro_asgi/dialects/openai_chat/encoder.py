@@ -28,7 +28,7 @@ from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content
 from kiro_asgi.dialects.openai_chat.parsing import options_of
 from kiro_asgi.dialects.openai_chat.shapes import API
 from kiro_asgi.dialects.openai_common import ChunkStream, usage_object
-from kiro_asgi.dialects.pieces import dump_array, dump_text
+from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -94,7 +94,7 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     choice = {"finish_reason": finish_reason(message.stop_reason, legacy), "logprobs": None, **found.choice}
     counted = found.counted(message.usage)
     rest = {"usage": counted, "service_tier": "default", "system_fingerprint": None, **found.top}
-    yield b",%b],%b" % (dumps(choice)[1:], dumps(rest)[1:])
+    yield closing(choice) + b"]" + closing(rest)
 
 
 @frozen
@@ -203,8 +203,7 @@ def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
             members = joined(API, block.unread, {"id", "type", "index"})
             function = object_of(members.pop("function", None))
             restore(extra, members)
-            rest = b"," + dumps(extra)[1:] if extra else b"}"
-            yield (_MESSAGE_CALL % quote_bytes(block.call_id), *_function(block, function), rest)
+            yield (_MESSAGE_CALL % quote_bytes(block.call_id), *_function(block, function), closing(extra))
             signature = ""
 
 
@@ -238,8 +237,7 @@ def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
 
 def _function(call: ToolCallBlock, others: Mapping[str, Any] = _NO_MEMBERS) -> Iterable[bytes]:
     rest = {name: value for name, value in others.items() if name not in ("name", "arguments")}
-    after = b"," + dumps(rest)[1:] if rest else b"}"
-    return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), after)
+    return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), closing(rest))
 
 
 _CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""%b}%b}]}'

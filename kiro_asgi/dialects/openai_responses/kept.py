@@ -41,6 +41,7 @@ from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.shapes import CONVERTER
 from kiro_asgi.dialects.openai_responses.shapes import Item as ItemBody
 from kiro_asgi.dialects.openai_responses.tools import ToolCollector
+from kiro_asgi.dialects.pieces import closing
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import CONVERSATION_ITEMS, JSON_VALUES
@@ -318,7 +319,7 @@ def page(
     ends = {"first_id": ids[shown[0]] if shown else None, "last_id": ids[shown[-1]] if shown else None}
     pieces: list[bytes | memoryview] = [b'{"object":"list","data":']
     pieces += joined(render(at) for at in shown)
-    return [*pieces, b"," + dumps({**ends, "has_more": len(ids) > shown.stop})[1:]]
+    return [*pieces, closing({**ends, "has_more": len(ids) > shown.stop})]
 
 
 def deleted(response_id: str) -> bytes:

@@ -26,7 +26,7 @@ from kiro_asgi.dialects.errors import SPENT, is_final
 from kiro_asgi.dialects.openai_common import error_reply, openai_message
 from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, options_of
 from kiro_asgi.dialects.openai_responses.tools import custom_input, item_fields
-from kiro_asgi.dialects.pieces import Pieces, compact, dump_array, dump_object, dump_text
+from kiro_asgi.dialects.pieces import Pieces, closing, compact, dump_array, dump_object, dump_text
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
@@ -126,7 +126,7 @@ class ResponseObject:
         tier = dumps(others.get("service_tier", "default"))
         facts = b'%b,"service_tier":%b,%b' % (self._before_tier, tier, self._after_tier)
         before = b'%b,%b,"output":' % (facts, dumps(state)[1:-1])
-        return Pieces((before, *dump_array(items), b"," + dumps(end)[1:]))
+        return Pieces((before, *dump_array(items), closing(end)))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
@@ -239,8 +239,8 @@ class PartShape:
         marks = b',"annotations":%b%b' % (dumps(annotations), also) if self.also else b""
         own = ("type", self.member, "annotations")
         given = {name: value for name, value in others.items() if name not in own}
-        rest = b"," + dumps(given)[1:] if given else b"}"
-        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, marks + rest))
+        end = marks + closing(given)
+        return Pieces((b'{"type":"%b","%b":' % (self.kind.encode(), self.member.encode()), *text, end))
 
 
 TEXT: Final = PartShape("output_text", "text", "output_text", also=b',"logprobs":[]')

@@ -166,21 +166,26 @@ class _Thinking(OpenBlock):
 
 
 @define
-class _Redacted(OpenBlock):
+class _WholeAtEnd(OpenBlock):
+    """A block that `closing` gives whole, with members that came after its start."""
+
+    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
+        """None: they are kept as those of the start; a piece of an unknown kind is not."""
+        if not instead:
+            self.begin_with(unread)
+        return instead
+
+
+@define
+class _Redacted(_WholeAtEnd):
     """Thinking that is sealed."""
 
     _data: str
     _members: dict[str, Any] = field(init=False, factory=dict)
 
     def begin_with(self, unread: Unread) -> None:
-        """As of `members`."""
+        """Keep them."""
         self._members |= unread.members
-
-    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
-        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
-        if not instead:
-            self._members |= unread.members
-        return instead
 
     def closing(self) -> Iterable[Delta]:
         """All of it."""
@@ -404,7 +409,7 @@ class _ClientCall(OpenBlock):
 
 
 @define
-class _ServerCall(OpenBlock):
+class _ServerCall(_WholeAtEnd):
     """A call that the service runs."""
 
     lasting: ClassVar[bool] = True
@@ -418,14 +423,8 @@ class _ServerCall(OpenBlock):
     _late: list[Mapping[str, Any]] = field(init=False, factory=list)
 
     def begin_with(self, unread: Unread) -> None:
-        """As of `members`."""
+        """Keep them."""
         self._late.append(unread.members)
-
-    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
-        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
-        if not instead:
-            self._late.append(unread.members)
-        return instead
 
     def write(self, text: str) -> Iterable[Delta]:
         """Gather the piece; no deltas yet."""
@@ -447,21 +446,15 @@ class _ServerCall(OpenBlock):
 
 
 @define
-class _Result(OpenBlock):
+class _Result(_WholeAtEnd):
     """The result of a call that the service has run."""
 
     _block: Mapping[str, Any]
     _searches: Searches
 
     def begin_with(self, unread: Unread) -> None:
-        """As of `members`."""
+        """Keep them."""
         self._block = {**unread.members, **self._block}
-
-    def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
-        """None: they are of the block that `closing` gives; a piece of an unknown kind is not."""
-        if not instead:
-            self.begin_with(unread)
-        return instead
 
     def closing(self) -> Iterable[Delta]:
         """The result."""
