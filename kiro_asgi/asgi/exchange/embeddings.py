@@ -65,6 +65,20 @@ class EmbeddingRequest:
         return self
 
 
+@define
+class Made:
+    """The answers to the first parts."""
+
+    answers: list[Embeddings] = field(factory=list)
+    size: int = 0
+    """Bytes of their vectors."""
+
+    def add(self, made: Embeddings) -> None:
+        """Keep the answer to the next part."""
+        self.answers.append(made)
+        self.size += sum(map(len, made.vectors))
+
+
 @frozen(kw_only=True)
 class EmbeddingExchange:
     """An exchange whose answer is vectors."""
@@ -77,8 +91,14 @@ class EmbeddingExchange:
     parts: tuple[EmbeddingPrompt, ...]
     """What is asked, in as many requests as the service needs."""
 
-    made: list[Embeddings] = field(factory=list, repr=False)
-    """The answers to the first of them; they grow while it is answered."""
+    made: Made = field(factory=Made, repr=False)
+    """It grows while the request is answered."""
+
+    @property
+    def next_part(self) -> EmbeddingPrompt | None:
+        """The first that has no answer yet; ``None`` behind the last."""
+        at = len(self.made.answers)
+        return self.parts[at] if at < len(self.parts) else None
 
     @property
     def upstream(self) -> Upstream:
@@ -87,8 +107,9 @@ class EmbeddingExchange:
 
     @property
     def rendered(self) -> Rendered:
-        """The first part that has no answer yet."""
-        return Rendered(self.embedder.request(self.parts[len(self.made)], self.route.model, self.credential))
+        """The next part."""
+        assert self.next_part is not None, "all parts are answered"
+        return Rendered(self.embedder.request(self.next_part, self.route.model, self.credential))
 
     @property
     def operation(self) -> str:
@@ -189,13 +210,14 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
     def usage(self) -> Usage | None:
         """Tokens of the inputs that were read so far; ``None`` before there are any."""
         exchange = self._exchange
-        if not exchange.made:
+        answers = exchange.made.answers
+        if not answers:
             return None
-        counts = [each.tokens for each in exchange.made]
+        counts = [each.tokens for each in answers]
         counted = [count for count in counts if count is not None]
         if len(counted) == len(exchange.parts):
             return Usage(sum(counted), input_source=UsageSource.UPSTREAM, output_source=UsageSource.UPSTREAM)
-        share = len(exchange.made) / len(exchange.parts)
+        share = len(answers) / len(exchange.parts)
         return Usage(round(exchange.estimate.input_tokens * share), output_source=UsageSource.UPSTREAM)
 
     def open(self) -> Iterable[Embeddings]:
@@ -215,15 +237,16 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
         body, self._body = bytes(self._body), bytearray()
         read = partial(exchange.embedder.read, self._headers, body)
         made = await self._context.offload.run(len(body), read)
-        asked = exchange.parts[len(exchange.made)]
+        asked = exchange.next_part
+        assert asked is not None, "an answer to nothing"
         if len(made.vectors) != len(asked.inputs):
             raise UpstreamProtocolError(
                 f"the service made {len(made.vectors)} embeddings of {len(asked.inputs)} inputs",
                 code="upstream.embeddings",
             )
-        self._require_room(sum(len(vector) for each in (*exchange.made, made) for vector in each.vectors))
-        exchange.made.append(made)
-        if len(exchange.made) == len(exchange.parts):
+        exchange.made.add(made)
+        self._require_room(exchange.made.size)
+        if exchange.next_part is None:
             return None
         self._accepted = False
         return lambda: exchange.rendered.request
@@ -238,7 +261,7 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
             self._refuse()
         usage = self.usage
         assert usage is not None, "an answer that was not read"
-        vectors = (vector for each in self._exchange.made for vector in each.vectors)
+        vectors = (vector for each in self._exchange.made.answers for vector in each.vectors)
         self._output.put([Embeddings(tuple(vectors), usage.input_tokens)])
         await self._output.finish()
 
