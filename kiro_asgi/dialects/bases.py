@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from attrs import define, field, frozen
-from cattrs import Converter
 
 from kiro_asgi.dialects.base import (
     JSON,
@@ -26,7 +25,7 @@ from kiro_asgi.dialects.base import (
 from kiro_asgi.dialects.errors import error_headers, message_of
 from kiro_asgi.dialects.manifest import DialectOptions
 from kiro_asgi.dialects.pieces import dump_value
-from kiro_asgi.dialects.structure import Tagged, make_converter, read_json, structure
+from kiro_asgi.dialects.structure import StrictConverter, Tagged, make_converter, read_json, structure
 from kiro_asgi.dialects.unread import Beside, Reading, noted, unread
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.events import (
@@ -296,7 +295,7 @@ class JsonDialect(SimpleDialect, Generic[R]):
     `Raw`, are left out; empty where `prompt` refuses them."""
 
     needed = ("name", "request", "prompt", "writer", "whole")
-    _converter: ClassVar[Converter]
+    _converter: ClassVar[StrictConverter]
     _reading: ClassVar[Reading]
 
     def __init_subclass__(cls) -> None:

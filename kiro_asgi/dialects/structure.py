@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from attrs import evolve, field, fields_dict, frozen, has
+from attrs import field, fields_dict, frozen, has
 from cattrs import Converter
 from cattrs.errors import (
     AttributeValidationNote,
@@ -34,6 +35,9 @@ from kiro_asgi.wire.json import JsonError, deep_place, loads
 T = TypeVar("T")
 
 Hook = Callable[[Any, Any], Any]
+
+Each = Callable[[Iterable[tuple[Any, Any]], Hook, Any], list[Any]]
+"""Structures the second of every pair; the first is its place."""
 
 MISSING: Final = "required field missing"
 
@@ -109,6 +113,29 @@ class Tagged:
         return found or next((cls for ending, cls in self.endings.items() if word.endswith(ending)), Raw)
 
 
+@frozen
+class StrictConverter:
+    """Reads decoded JSON as classes: once, as most requests are right, and again for the places of what is wrong."""
+
+    quick: Converter
+    """Stops at the first problem, wherever that is."""
+
+    precise: Converter
+    """Notes the places of all problems."""
+
+    def structure(self, value: Any, cls: type[T]) -> T:
+        """The *value* as *cls*.
+
+        Raises:
+            ValueMismatch: It is of another kind.
+            BaseValidationError: Something in it is; the steps that lead there are noted.
+        """
+        try:
+            return self.quick.structure(value, cls)
+        except (KeyError, TypeError, ValueError, BaseValidationError):
+            return self.precise.structure(value, cls)
+
+
 class ValueMismatch(ValueError):
     """A value does not fit its place; the place is added on the way up."""
 
@@ -117,7 +144,7 @@ def structure(
     body: bytes,
     cls: type[T],
     *,
-    converter: Converter | None = None,
+    converter: StrictConverter | None = None,
     missing: str = MISSING,
     max_depth: int = REQUEST_DEPTH,
 ) -> T:
@@ -152,7 +179,7 @@ def read_json(body: bytes, *, max_depth: int = REQUEST_DEPTH, max_values: int = 
 
 
 def structure_value(
-    value: Any, cls: type[T], *, converter: Converter | None = None, missing: str = MISSING, at: str = ""
+    value: Any, cls: type[T], *, converter: StrictConverter | None = None, missing: str = MISSING, at: str = ""
 ) -> T:
     """Read an already decoded JSON value that stands at the place *at* of its document; otherwise like `structure`."""
     try:
@@ -221,16 +248,20 @@ def _mismatch(expected: str, value: Any) -> ValueMismatch:
 # Hooks.
 
 
-def make_converter(*unions: Tagged) -> Converter:
+def make_converter(*unions: Tagged) -> StrictConverter:
     """A strict converter that also knows these unions of objects."""
-    converter = Converter()
+    quick, precise = Converter(detailed_validation=False), Converter(detailed_validation=True)
+    return StrictConverter(_strict(quick, unions, _every), _strict(precise, unions, _each))
+
+
+def _strict(converter: Converter, unions: Sequence[Tagged], each: Each) -> Converter:
     for cls in (str, bool, NoneType):
         converter.register_structure_hook(cls, _exactly(cls))
     converter.register_structure_hook(int, _integer)
     converter.register_structure_hook(float, _number)
     converter.register_structure_hook_factory(has, _object)
-    converter.register_structure_hook_factory(_is_array, _array)
-    converter.register_structure_hook_factory(_is_mapping, _mapping)
+    converter.register_structure_hook_factory(_is_array, partial(_array, each))
+    converter.register_structure_hook_factory(_is_mapping, partial(_mapping, each))
     converter.register_structure_hook_factory(_is_words, _words_of)
     converter.register_structure_hook_factory(_is_union, lambda cls, conv: _union(cls, conv, unions))
     return converter
@@ -271,7 +302,7 @@ def _object(cls: Any, converter: Converter) -> Hook:
     """The generated hook of an attrs class, which itself would also look for fields in a string or a list."""
     types = members_of(cls)
     about: Any = {name: override(omit=True) for name in fields_dict(cls) if name not in types}
-    inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=True, **about)
+    inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=converter.detailed_validation, **about)
     known = _TAGS.union(types)
     objects = [name for name, kind in types.items() if any(map(has, get_args(kind) or (kind,)))]
     is_shape, is_whole = issubclass(cls, Shape), issubclass(cls, Whole)
@@ -286,11 +317,17 @@ def _object(cls: Any, converter: Converter) -> Hook:
         for name in objects:
             if isinstance(part := getattr(found, name), Shape) and part.unread:
                 unread[name] = part.unread
+        if unread:
+            _set(found, "unread", unread)
         if is_whole:
-            return evolve(found, unread=unread, given=value)
-        return evolve(found, unread=unread) if unread else found
+            _set(found, "given", value)
+        return found
 
     return hook
+
+
+_set: Final = object.__setattr__
+"""Completes a frozen object that nobody else has yet; to make it anew takes as long as to read it."""
 
 
 def members_of(cls: type) -> dict[str, Any]:
@@ -302,8 +339,8 @@ def _is_array(cls: Any) -> bool:
     return get_origin(cls) in (tuple, list, Sequence)
 
 
-def _array(cls: Any, converter: Converter) -> Hook:
-    """Arrays become tuples (lists where the field says so); `MAX_PROBLEMS` bad items end the search."""
+def _array(each: Each, cls: Any, converter: Converter) -> Hook:
+    """Arrays become tuples (lists where the field says so)."""
     item = get_args(cls)[0]
     structure_item = converter.get_structure_hook(item)
     is_list = get_origin(cls) is list
@@ -311,7 +348,7 @@ def _array(cls: Any, converter: Converter) -> Hook:
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not list:
             raise _mismatch("an array", value)
-        taken = _each(enumerate(value), structure_item, item)
+        taken = each(enumerate(value), structure_item, item)
         return taken if is_list else tuple(taken)
 
     return hook
@@ -321,7 +358,7 @@ def _is_mapping(cls: Any) -> bool:
     return (get_origin(cls) or cls) in (dict, Mapping)
 
 
-def _mapping(cls: Any, converter: Converter) -> Hook:
+def _mapping(each: Each, cls: Any, converter: Converter) -> Hook:
     """Objects whose keys are data; kept as they are unless the class has a type for the values."""
     of = (get_args(cls) or (str, Any))[1]
     if of is Any:
@@ -331,13 +368,18 @@ def _mapping(cls: Any, converter: Converter) -> Hook:
     def hook(value: Any, _: Any) -> Any:
         if type(value) is not dict:
             raise _mismatch("an object", value)
-        return dict(zip(value, _each(value.items(), structure_item, of), strict=True))
+        return dict(zip(value, each(value.items(), structure_item, of), strict=True))
 
     return hook
 
 
+def _every(items: Iterable[tuple[Any, Any]], hook: Hook, of: Any) -> list[Any]:
+    """As of `Each`, up to the first that fails."""
+    return [hook(value, of) for _, value in items]
+
+
 def _each(items: Iterable[tuple[Any, Any]], hook: Hook, of: Any) -> list[Any]:
-    """Structure the second of every pair; the first is its place, which is noted when it fails."""
+    """As of `Each`; the places of those that fail are noted, and `MAX_PROBLEMS` of them end the search."""
     taken: list[Any] = []
     errors: list[Exception] = []
     for place, value in items:

@@ -73,6 +73,8 @@ class Beside:
     def __call__(self, shape: Shape | None = None, /, **more: Any) -> Unread | None:
         """What the reader of *shape* did not understand, and *more* members; ``None`` for nothing."""
         unread = {} if shape is None else shape.unread
+        if not (unread or more):
+            return None
         members = {name: value for name, value in unread.items() if self.keeps(type(shape), name)}
         members |= {name: value for name, value in more.items() if value is not None}
         return Unread(self.api, members) if members else None

@@ -37,9 +37,12 @@ def several(items: Iterable[T], kinds: frozenset[type], place: str) -> tuple[T, 
     Raises:
         TypeError: One of them is of another kind, or they are no items.
     """
-    if not isinstance(items, Iterable):
+    if type(items) is tuple:
+        made = items
+    elif isinstance(items, Iterable):
+        made = tuple(items)
+    else:
         raise TypeError(f"{place} must be several, such as a list, not {items!r:.60}")
-    made = items if type(items) is tuple else tuple(items)
     if not kinds.issuperset(map(type, made)):
         at, wrong = next((at, it) for at, it in enumerate(made) if type(it) not in kinds)
         known = ", ".join(sorted(kind.__name__ for kind in kinds))

@@ -543,8 +543,9 @@ def _nothing_to_read(prompt: Prompt) -> RequestError:
 
 
 def _is_foreign(part: Part, api: str) -> bool:
-    held = part.parts if type(part) is ToolResult else ()
-    return (type(part) is Opaque and part.api != api) or any(_is_foreign(each, api) for each in held)
+    if type(part) is ToolResult:
+        return any(type(each) is Opaque and each.api != api for each in part.parts)
+    return type(part) is Opaque and part.api != api
 
 
 def understood_parts(parts: Iterable[Any], api: str) -> Iterator[Any]:
@@ -640,6 +641,9 @@ def longest_that_fits(prompt: Prompt, fits: Callable[[Prompt], bool]) -> Prompt:
 
 _HOLDERS: Final = (Mapping, list, tuple)
 
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""Kinds of which most values are, and none of which holds any."""
+
 _STEPS: Final = 8
 """Steps of a path that a message shows."""
 
@@ -662,17 +666,21 @@ def require_depths(prompt: Prompt) -> None:
             require_depth(more, tool.place or "tools", "member")
     for turn in prompt.turns:
         for part in turn.parts:
-            if type(part) is ToolCallPart:
-                require_depth(part.input, turn.place or "messages", "input of a tool call")
-            elif type(part) is Text or type(part) is ToolResult:
-                require_depth(part.block, turn.place or "messages", "block")
-            elif type(part) is Opaque:
-                require_depth(part.value, part.place or "messages", "block")
-            if part.unread is not None:
-                require_depth(part.unread.members, turn.place or "messages", "member")
+            _require_part(part, turn.place or "messages")
     require_depth(prompt.schema, "schema", "schema of the answer")
     if prompt.unread is not None:
         require_depth(prompt.unread.members, "request body", "member")
+
+
+def _require_part(part: Part, place: str) -> None:
+    if type(part) is ToolCallPart:
+        require_depth(part.input, place, "input of a tool call")
+    elif type(part) is Opaque:
+        require_depth(part.value, part.place or "messages", "block")
+    elif (type(part) is Text or type(part) is ToolResult) and part.block is not None:
+        require_depth(part.block, place, "block")
+    if part.unread is not None:
+        require_depth(part.unread.members, place, "member")
 
 
 def require_depth(value: Any, place: str, what: str = "value") -> None:
@@ -681,12 +689,13 @@ def require_depth(value: Any, place: str, what: str = "value") -> None:
     Raises:
         RequestError: Code ``invalid_value``; the message shows the path to what is too deep.
     """
-    if not isinstance(value, _HOLDERS):
+    if type(value) in _PLAIN or not isinstance(value, _HOLDERS):
         return
     level: Iterable[Any] = [value]
     for _ in range(JSON_DEPTH):
         # By identity: where a caller's structure holds one part twice, it is looked at once a level.
-        level = {id(it): it for outer in level for it in _inner(outer) if isinstance(it, _HOLDERS)}.values()
+        held = [it for outer in level for it in _inner(outer) if type(it) not in _PLAIN and isinstance(it, _HOLDERS)]
+        level = {id(it): it for it in held}.values()
         if not level:
             return
     path = "".join(_path(value))
@@ -695,7 +704,7 @@ def require_depth(value: Any, place: str, what: str = "value") -> None:
 
 
 def _inner(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value
+    return value.values() if type(value) is dict or isinstance(value, Mapping) else value
 
 
 def _path(value: Any) -> Iterator[str]:

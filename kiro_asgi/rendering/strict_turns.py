@@ -10,9 +10,10 @@ that has it and no result yet.  A rule that is switched off leaves what it would
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Final
 
 from attrs import define, evolve, field
@@ -51,12 +52,14 @@ PAIRING: Final = (
 )
 """Names of the rules that this module applies; an upstream has them all in its own table."""
 
-_SIDES: Final = (
-    (ToolCallPart, Role.ASSISTANT),
-    (ThinkingPart, Role.ASSISTANT),
-    (ToolResult, Role.USER),
-    (Image, Role.USER),
-    (Document, Role.USER),
+_SIDES: Final[Mapping[type, Role]] = MappingProxyType(
+    {
+        ToolCallPart: Role.ASSISTANT,
+        ThinkingPart: Role.ASSISTANT,
+        ToolResult: Role.USER,
+        Image: Role.USER,
+        Document: Role.USER,
+    }
 )
 """Kinds of parts that only one side can have."""
 
@@ -119,6 +122,11 @@ class _Seen:
     """Turns, the latest last, with the wire ids of their calls without a result."""
 
     results: set[ToolResult] = field(factory=set)
+    """Once there is one too many, those that came before."""
+
+    came: list[ToolResult] = field(factory=list)
+    """Those that are not in *results* yet: to compare a result takes as long as it is."""
+
     number: int = 0
     """How many calls had the id."""
 
@@ -226,7 +234,7 @@ class Pairing:
         if not seen.waiting or seen.waiting[-1][0] != self._group:
             seen.waiting.append((self._group, deque()))
         seen.waiting[-1][1].append(seen.latest)
-        yield evolve(call, call_id=seen.latest)
+        yield call if call.call_id == seen.latest else evolve(call, call_id=seen.latest)
 
     def _id(self, client: str, number: int, place: str) -> str:
         """An id that no other call has, for the *number*-th, from 0, which the client calls *client*."""
@@ -250,6 +258,8 @@ class Pairing:
 
     def _again(self, result: ToolResult, seen: _Seen, place: str) -> Iterator[Part]:
         """One more result of a call that has one."""
+        seen.results.update(seen.came)
+        seen.came.clear()
         repeated = result in seen.results
         if not self._notes.applies(f"results.duplicate_{'dropped' if repeated else 'to_text'}", place):
             yield evolve(result, call_id=seen.latest)
@@ -259,10 +269,11 @@ class Pairing:
     def _answer(self, result: ToolResult, seen: _Seen, draft: Draft) -> Iterator[Part]:
         """The result of the first call that waits for one, of the latest turn with one that does."""
         group, waiting = seen.waiting[-1]
-        found = evolve(result, call_id=waiting.popleft())
+        wire = waiting.popleft()
+        found = result if result.call_id == wire else evolve(result, call_id=wire)
         if not waiting:
             seen.waiting.pop()
-        seen.results.add(result)
+        seen.came.append(result)
         if group == self._group - 1:
             draft.answers = True
         elif not self._notes.applies("results.relocated", draft.place):
@@ -289,7 +300,7 @@ def _number(answer: tuple[int, ToolResult]) -> int:
 
 
 def _side(role: Role, part: Part) -> Role:
-    return next((side for kind, side in _SIDES if type(part) is kind), role)
+    return _SIDES.get(type(part), role)
 
 
 def _as_text(result: ToolResult) -> Iterator[Part]:

@@ -65,9 +65,9 @@ def loads(
         raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
     text = text.strip(_AROUND)
     if len(text) > max_values < text.count(",") + text.count("{") + text.count("["):
-        _check_values(text, max_values)
-    if len(text) > max_depth < text.count("{") + text.count("["):
-        _check_depth(text, max_depth, max_values)
+        _check_values(_utf8(data), max_values)
+    if len(text) > _LONG or len(text) > max_depth < text.count("{") + text.count("["):
+        _check_depth(_utf8(data), max_depth, max_values)
     if "\\" in text and may_have_surrogates(text):
         text = ESCAPE.sub(_replace_lone, text)
     try:
@@ -201,44 +201,52 @@ def count_values(data: bytes) -> int:
     if commas <= _FEW:  # those in texts count as well: exactness is worth its time only where it may matter
         return commas
     try:
-        return _values_in(data.decode(), JSON_VALUES)
+        return _values_in(data, JSON_VALUES)
     except JsonError:
         return JSON_VALUES + 1
 
 
-def _check_values(text: str, most: int) -> None:
-    if _values_in(text, most) > most:
+def _utf8(data: bytes | str) -> bytes:
+    return _well_formed(data).encode() if isinstance(data, str) else data
+
+
+def _check_values(data: bytes, most: int) -> None:
+    if _values_in(data, most) > most:
         raise _too_many(most)
 
 
-def _values_in(text: str, most: int) -> int:
-    return sum(map(_outside(text, most).count, ",[{"))
+def _values_in(data: bytes, most: int) -> int:
+    marks = _marks_outside(data, most)
+    return marks.count(b",") + marks.count(b"[")
 
 
-def _outside(text: str, most: int) -> str:
-    """The parts of *text* outside of strings.
+def _marks_outside(data: bytes, most: int) -> bytes:
+    """The commas and brackets of *data* that stand outside of strings, those of objects as if they were of arrays.
+
+    All but them and quotes is taken away first: what is left is a tenth of it, and quickly cut at the quotes.
 
     Without escapes every second part between quotes is; that is wrong after a backslash outside of strings, but the
     decoder does not get past one.
     """
-    if "\\" in text:
-        text = text.replace("\\\\", "").replace('\\"', "")
-    if text.count('"') > 4 * most:  # two for each name and each text; each becomes a part
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = data.translate(_SQUARE, _NOT_MARKS)
+    if marks.count(b'"') > 4 * most:  # two for each name and each text; each becomes a part
         raise _too_many(most)
-    return "".join(text.split('"')[::2])
+    return b"".join(marks.split(b'"')[::2])
 
 
 def _too_many(most: int) -> JsonError:
     return JsonError(f"JSON of more than {most} values", code="json.too_many_values")
 
 
-def _check_depth(text: str, max_depth: int, max_values: int) -> None:
-    """Measure the depth, outside strings; called only where there are enough brackets to exceed it.
+def _check_depth(data: bytes, max_depth: int, max_values: int) -> None:
+    """Measure the depth, outside strings; called where there may be enough brackets to exceed it.
 
     Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
     what is left then is counted.
     """
-    brackets = _outside(text, max_values).encode().translate(_SQUARE, _NOT_BRACKETS)
+    brackets = _marks_outside(data, max_values).replace(b",", b"")
     left = max_depth
     for _ in range(min(_ROUNDS, max_depth)):
         shallower = brackets.replace(b"[]", b"")
@@ -281,11 +289,14 @@ _ENCODER: Final = json.JSONEncoder(
 )  # fmt: skip
 """Circles are not looked for, which would cost a fifth of the time; Python's recursion limit ends them."""
 
+_LONG: Final = 16 * 1024
+"""Characters from which on brackets in texts are taken away sooner than counted."""
+
 _FEW: Final = 32
 """Values from which on `count_values` does not count marks in texts."""
 
 _SQUARE: Final = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_NOT_MARKS: Final = bytes(set(range(256)) - set(b'[]{},"'))
 _STEP: Final = (ord("[") + 1).__sub__
 """Bracket to the step it takes: 1 down, 1 up."""
 

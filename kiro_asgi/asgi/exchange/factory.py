@@ -93,7 +93,9 @@ class ExchangeFactory(Settler[ClientRequest]):
         self, request: ClientRequest, route: Route, credential: Credential, upstream: Upstream
     ) -> TranslatedExchange:
         provider, model = route.provider, route.model
-        parsed = await self._offload.run(request.size, lambda: request.parsed)
+        if not request.is_read:
+            await self._offload.run(request.size, lambda: request.parsed)
+        parsed = request.parsed
         prompt = await self._attachments.fetched(parsed.prompt, provider.setup.upstream.fetches, request.hold)
         if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)

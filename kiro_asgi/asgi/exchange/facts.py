@@ -120,6 +120,11 @@ class ClientRequest:
         return self._parsed
 
     @property
+    def is_read(self) -> bool:
+        """Whether *parsed* is there without further work."""
+        return self._parsed is not None
+
+    @property
     def parameters(self) -> Mapping[str, float]:
         """Numbers that the client asks with, by name; none as long as the request was not read."""
         return {} if self._parsed is None else self._parsed.prompt.sampling.numbers

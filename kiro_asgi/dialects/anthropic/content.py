@@ -77,7 +77,7 @@ def rest_of_mark(value: Any) -> Any:
     return {name: it for name, it in value.items() if name != "type" and not (name == "ttl" and it in _TIMES)} or None
 
 
-def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) -> Iterator[Part]:
+def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) -> list[Part]:
     """The parts of a turn in order; blocks of an unknown kind are opaque, and calls that these answer go with them.
 
     Args:
@@ -89,18 +89,19 @@ def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) 
         RequestError: An image or a document whose source is of a kind that we cannot pass on.
     """
     if isinstance(content, str):
-        yield Text(content)
-        return
+        return [Text(content)]
     unknown = [block.value for block in content if type(block) is Raw]
     answered = {text_of(value, "tool_use_id") for value in unknown} if unknown else ()
+    parts: list[Part] = []
     for index, block in enumerate(content[start:], start):
-        parse, at = _BLOCKS.get(type(block)), f"{place}[{index}]"
+        at = f"{place}[{index}]"
         if isinstance(block, Raw):
-            yield Opaque(API, block.value, at)
+            parts.append(Opaque(API, block.value, at))
         elif answered and isinstance(block, ToolUseBlock) and block.id in answered:
-            yield Opaque(API, block.given, at)
-        elif parse is not None:
-            yield from parse(block, at)
+            parts.append(Opaque(API, block.given, at))
+        else:
+            parts += _BLOCKS[type(block)](block, at)
+    return parts
 
 
 def _text(block: MessagesTextBlock, _: str) -> Parts:
@@ -265,7 +266,7 @@ def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document | Op
         item, RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
     )
     for part in _BLOCKS[type(block)](block, place):
-        assert isinstance(part, Text | Image | Document | Opaque)
+        assert isinstance(part, _HELD)
         yield part
 
 
@@ -273,6 +274,9 @@ def is_result_block(item: Any) -> bool:
     """Whether *item*, of a tool's result, is read as a block."""
     return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in RESULT_BLOCKS
 
+
+_HELD: Final = (Text, Image, Document, Opaque)
+"""Kinds of parts that a result may hold."""
 
 RESULT_BLOCKS: Final[Mapping[str, type]] = MappingProxyType(
     {"text": MessagesTextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}

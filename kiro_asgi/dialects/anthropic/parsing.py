@@ -23,6 +23,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     BESIDE,
     CONVERTER,
     FIELD_REQUIRED,
+    CompactionBlock,
     MessageBody,
     MessagesCountBody,
     MessagesRequestBody,
@@ -431,7 +432,7 @@ def newest_summary(messages: Sequence[MessageBody | Raw]) -> tuple[int, int]:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         blocks = message.content if isinstance(message, MessageBody) and isinstance(message.content, tuple) else ()
-        if found := [at for at, block in enumerate(blocks) if is_summary(block)]:
+        if found := [at for at, block in enumerate(blocks) if type(block) is CompactionBlock and is_summary(block)]:
             return index, found[-1]
     return 0, 0
 

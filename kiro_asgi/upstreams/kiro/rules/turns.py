@@ -46,7 +46,8 @@ def _join(first: MessageDraft, others: list[MessageDraft]) -> None:
     first.text = paragraphs(first.text, *(draft.text for draft in others))
     for name in ("images", "documents", "results", "calls", "thinking"):
         own = getattr(first, name)
-        setattr(first, name, [*own, *(item for draft in others for item in getattr(draft, name))])
+        for draft in others:
+            own += getattr(draft, name)
 
 
 def think_once(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
