@@ -644,6 +644,9 @@ _HOLDERS: Final = (Mapping, list, tuple)
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Kinds of which most values are, and none of which holds any."""
 
+_FEW: Final = 64
+"""Parts of one level that may be looked at twice."""
+
 _STEPS: Final = 8
 """Steps of a path that a message shows."""
 
@@ -693,11 +696,11 @@ def require_depth(value: Any, place: str, what: str = "value") -> None:
         return
     level: Iterable[Any] = [value]
     for _ in range(JSON_DEPTH):
-        # By identity: where a caller's structure holds one part twice, it is looked at once a level.
         held = [it for outer in level for it in _inner(outer) if type(it) not in _PLAIN and isinstance(it, _HOLDERS)]
-        level = {id(it): it for it in held}.values()
-        if not level:
+        if not held:
             return
+        # By identity: where a caller's structure holds one part twice, it is looked at once a level.
+        level = held if len(held) < _FEW else {id(it): it for it in held}.values()
     path = "".join(_path(value))
     message = f"{place}: {what} nested deeper than {JSON_DEPTH} levels, at {path}"
     raise RequestError(message, code="invalid_value", param=place)
