@@ -11,6 +11,7 @@ from kiro_asgi._version import __version__
 
 if TYPE_CHECKING:
     from kiro_asgi.asgi.door.app import App
+    from kiro_asgi.asgi.door.client_table import Presented
     from kiro_asgi.asgi.door.mount import mount
     from kiro_asgi.asgi.door.readiness import Readiness
     from kiro_asgi.asgi.kept.server_tools import ServerTool
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from kiro_asgi.model.message import Message
     from kiro_asgi.model.prompt import Prompt
     from kiro_asgi.observers.base import Observer, ObserverManifest
+    from kiro_asgi.quota.clients import Client, Group
+    from kiro_asgi.quota.settings import Allowance
     from kiro_asgi.stages.base import Stage, StageFactory, StageManifest
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
     from kiro_asgi.state.base import Locks, Store, StoreManifest, WatchedStore
@@ -53,8 +56,10 @@ if TYPE_CHECKING:
     from kiro_asgi.upstreams.manifest import Manifest
 
 __all__ = [
+    "Allowance",
     "App",
     "BlockingStore",
+    "Client",
     "ClientSettings",
     "ConfigError",
     "CorsSettings",
@@ -65,6 +70,7 @@ __all__ = [
     "Estimator",
     "Event",
     "FetchSettings",
+    "Group",
     "GroupSettings",
     "InspectorSettings",
     "KeySettings",
@@ -75,6 +81,7 @@ __all__ = [
     "Message",
     "Observer",
     "ObserverManifest",
+    "Presented",
     "PriceSettings",
     "Prompt",
     "QuotaSettings",
@@ -113,6 +120,7 @@ _HOMES: Final = MappingProxyType(
         name: module
         for module, names in {
             "asgi.door.app": "App",
+            "asgi.door.client_table": "Presented",
             "asgi.door.mount": "mount",
             "asgi.door.readiness": "Readiness",
             "asgi.kept.server_tools": "ServerTool",
@@ -124,6 +132,8 @@ _HOMES: Final = MappingProxyType(
             "model.message": "Message",
             "model.prompt": "Prompt",
             "observers.base": "Observer ObserverManifest",
+            "quota.clients": "Client Group",
+            "quota.settings": "Allowance",
             "stages.base": "Stage StageFactory StageManifest",
             "stages.estimate": "Estimator TokenEstimator",
             "state.base": "Locks Store StoreManifest WatchedStore",

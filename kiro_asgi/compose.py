@@ -33,7 +33,6 @@ from kiro_asgi.asgi.exchange.admission import (
     LimitedCredentials,
     Reservations,
     UnlimitedCredentials,
-    allowances_in,
     credential_allowances,
     new_admission,
     new_reservations,
@@ -68,6 +67,7 @@ from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.quota.base import Ledger, UsageRow
+from kiro_asgi.quota.clients import clients_of
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.settings import Allowance, standing_of
 from kiro_asgi.stages.estimate import Calibration
@@ -125,7 +125,7 @@ def compose(
         ConfigError: The settings let no client in, or hold no credential to ask with.
     """
     settings = settings.with_defaults(*additions.upstreams, *additions.dialects)
-    require(problems_with(settings))
+    require(problems_with(settings, find=additions.keys))
     if internals is None:
         settings, internals = in_effect(settings), usual_internals(settings)
         if settings.simulate:
@@ -231,7 +231,9 @@ class _Parts:
         for name, key in settings.keys.items():
             if (standing := standing_of(key, wall())) not in ("active", "disabled"):
                 _log.warning("the key %s %s; kiro-asgi keys rotate %s makes another one", name, standing, name)
-        return Authenticator(settings.client, self._cross_origin, headers, parameters, settings.keys, wall)
+        return Authenticator(
+            settings, self._cross_origin, headers, parameters, self._additions.keys, self._internals.clocks
+        )
 
     @cached_property
     def _calls(self) -> CallsUnderWay:
@@ -263,7 +265,6 @@ class _Parts:
             embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
             background=self._background,
-            permit=self._auth.permit,
         )
 
     @cached_property
@@ -282,7 +283,16 @@ class _Parts:
     @cached_property
     def _admission(self) -> Admission:
         wall = self._internals.clocks.wall
-        return new_admission(self._settings, self._reservations, self._quota_headers, wall, self._prices)
+        return new_admission(self._client_limits, self._reservations, self._quota_headers, wall, self._prices)
+
+    @cached_property
+    def _client_limits(self) -> tuple[Allowance, ...] | None:
+        """All that clients and groups have; ``None`` where the host's table has clients of its own."""
+        if self._additions.keys is not None:
+            return None
+        settings = self._settings
+        clients = clients_of(settings.keys, settings.groups, settings.quotas)
+        return (settings.quotas, *(each.limits for each in clients.values()), *settings.groups.values())
 
     @cached_property
     def _prices(self) -> Prices:
@@ -394,10 +404,9 @@ class _Parts:
 
     @cached_property
     def _reservations(self) -> Reservations:
-        settings = self._settings
-        clients = (settings.quotas, *allowances_in(settings).values(), *settings.groups.values())
-        allowances = (*clients, *self._limited_credentials.values())
-        return new_reservations(settings, allowances, self._clocks)
+        clients = self._client_limits
+        allowances = None if clients is None else (*clients, *self._limited_credentials.values())
+        return new_reservations(self._settings, allowances, self._clocks)
 
     @cached_property
     def _ledger(self) -> UsageWriter | None:

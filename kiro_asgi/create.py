@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.client_table import Find
 from kiro_asgi.asgi.door.handed_in import additions_of, require_settings
 from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.asgi.door.readiness import settings_to_serve
@@ -41,6 +42,7 @@ def create_app(
     estimator: Estimator = TokenEstimator(),  # noqa: B008 - a frozen value
     observers: Sequence[Observer] = (),
     may_inspect: Callable[[Scope], Awaitable[bool]] | None = None,
+    keys: Find | None = None,
     simulate: bool = False,
 ) -> App:
     """The application.
@@ -61,6 +63,10 @@ def create_app(
         observers: Receive the facts of every call; see `kiro_asgi.observers`.
         may_inspect: Decides whether the sender of a request, given as its scope, may see the inspector; called where
             ``inspector.trust_host`` is set.
+        keys: Finds clients in a table of the host's.  It is called with a `kiro_asgi.Presented`, a key or a user of the
+            host's, and gives a `kiro_asgi.Client`, an awaitable of one, or ``None``: nobody, who is refused.  One that
+            is not async is called in a thread.  It is asked about keys that the settings do not have, and, with
+            ``client.trust_host``, about users; what it says holds for ``client.keys_ttl`` seconds.
         simulate: Ask a simulated service within the process, as the setting of that name does: it needs no account.
 
     Raises:
@@ -79,11 +85,12 @@ def create_app(
             "estimator": estimator,
             "observers": observers,
             "may_inspect": may_inspect,
+            "keys": keys,
         }
     )
     root = Settings.including(*additions.upstreams, *additions.dialects)
     if settings is None:
-        settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root)
+        settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root, additions.keys)
     elif not isinstance(settings, Settings):
         settings = root.from_mapping(settings)
     if simulate:

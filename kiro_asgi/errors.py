@@ -18,6 +18,7 @@ __all__ = [
     "ForeignOrigin",
     "InternalError",
     "KeyExpired",
+    "KeysUnavailable",
     "KiroAsgiError",
     "LimitReached",
     "LimitSpent",
@@ -127,6 +128,13 @@ class LimitSpent(LimitReached):
 
     status = 402
     retry_safe = False
+
+
+class KeysUnavailable(KiroAsgiError):
+    """The application that this gateway is part of could not say whose a key is; the client is not let in."""
+
+    status = 503
+    retry_safe = True
 
 
 class StoreUnavailable(KiroAsgiError):

@@ -54,6 +54,12 @@ def call_lacks(given: object, wanted: Callable[..., Any]) -> str:
     return _misuse(given, wanted, inspect.signature(wanted), f"such as {declared}")
 
 
+def is_async(given: Callable[..., Any]) -> bool:
+    """Whether *given* gives something to await; what wraps an async function, as a context manager does, may not."""
+    function = _function(given)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
 def _members(interface: type) -> dict[str, property | FunctionType]:
     """The public properties and methods of *interface* and of what it derives from."""
     return {
@@ -101,7 +107,7 @@ def _misuse(given: object, wanted: Callable[..., Any], called: inspect.Signature
     if not callable(given):
         return f"must be a function, not {given!r:.60}: {declared}"
     if not inspect.iscoroutinefunction(wanted):
-        if _is_async(given):
+        if is_async(given):
             return f"must not be async, as nobody awaits it: {declared}"
     elif _is_plain(given):
         return f"must be async, or be annotated to return an Awaitable: {declared}"
@@ -119,12 +125,6 @@ def _function(given: Any) -> Any:
     while isinstance(given, partial):
         given = given.func
     return given if inspect.isroutine(given) or isinstance(given, type) else type(given).__call__
-
-
-def _is_async(given: Callable[..., Any]) -> bool:
-    """Whether *given* gives something to await; what wraps an async function, as a context manager does, may not."""
-    function = _function(given)
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _is_plain(given: Callable[..., Any]) -> bool:

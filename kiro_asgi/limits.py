@@ -239,6 +239,20 @@ USAGE_MODELS: Final = 100
 """Models that no upstream lists, and that one client's usage of one day names, in each process; what it uses with
 further ones adds up under the name ``other``."""
 
+KEY_LOOKUPS: Final = 16
+"""Keys and users at once, in each event loop, about which the host is asked that are new or were unknown
+(`create_app(keys=…)`), and as many that were known before: keys that somebody makes up keep no client waiting."""
+
+KEY_LOOKUPS_WAITING: Final = 1_000
+"""Requests that wait for one of these; further ones are answered with 503."""
+
+KNOWN_KEYS: Final = 10_000
+"""Keys and users of which the process remembers what the host said; beyond it the one asked about first is forgotten,
+and asked about again."""
+
+UNKNOWN_KEYS: Final = 10_000
+"""The same for those that the host does not know."""
+
 STORE_THREADS: Final = 8
 """Threads in which a `BlockingStore` of a program works, in each event loop; further reads and writes wait."""
 

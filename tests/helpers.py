@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.wire.eventstream import encode_frame
+
+T = TypeVar("T")
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of *work*, which waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("it waits")
 
 
 def cut(data: bytes, cuts: Iterable[int]) -> list[bytes]:

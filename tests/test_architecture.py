@@ -102,7 +102,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         ANYIO,
     ),
     "__init__": (
-        "errors _version model state stages upstreams dialects observers config asgi.kept asgi.door create",
+        "errors _version model state quota stages upstreams dialects observers config asgi.kept asgi.door create",
         "",
     ),
     "__main__": ("cli", ""),

@@ -192,13 +192,18 @@ def test_the_example_test_passes(name: str, passed: int, tmp_path: Path) -> None
     assert f"{passed} passed" in done.stdout
 
 
-def test_the_django_project_passes_its_own_tests(tmp_path: Path) -> None:
-    """C03/C06: what the page on Django shows: session, token in the ORM, and `AsyncClient` through the gateway."""
-    project = shutil.copytree(DOCS / "examples" / "django_project", tmp_path / "project")
-    done = run([sys.executable, "-W", "error", "manage.py", "test", "--settings", "mysite.settings"], "", project)
+@pytest.mark.parametrize(
+    ("name", "settings", "passed"),
+    [("django_project", "mysite.settings", 4), ("django_keys", "keysite.settings", 7)],
+)
+def test_the_django_projects_pass_their_own_tests(name: str, settings: str, passed: int, tmp_path: Path) -> None:
+    """C03/C06: what the page on Django shows: session, token in the ORM, and `AsyncClient` through the gateway; and the
+    keys that the admin site has."""
+    project = shutil.copytree(DOCS / "examples" / name, tmp_path / "project")
+    done = run([sys.executable, "-W", "error", "manage.py", "test", "--settings", settings], "", project)
 
     assert done.returncode == 0, done.stderr
-    assert "Ran 4 tests" in done.stderr
+    assert f"Ran {passed} tests" in done.stderr
 
 
 def test_two_commands_set_everything_up() -> None:

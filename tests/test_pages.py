@@ -37,7 +37,9 @@ LANGUAGES = {
 
 SHOWN = {
     "examples/clients/": "tests/clients",
-    "examples/django_project/": "tests/test_docs.py::test_the_django_project_passes_its_own_tests",
+    "examples/django_project/": "tests/test_docs.py::test_the_django_projects_pass_their_own_tests",
+    "examples/django_keys/": "tests/test_docs.py::test_the_django_projects_pass_their_own_tests",
+    "examples/own_keys.py": "tests/asgi/test_client_table.py",
     "examples/quart_users.py": "tests/e2e/hosts/test_recipes.py",
     "examples/starlette_users.py": "tests/e2e/hosts/test_recipes.py",
     "examples/test_with_simulator.py": "tests/test_docs.py::test_the_example_test_passes",

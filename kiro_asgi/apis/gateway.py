@@ -13,7 +13,7 @@ from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.model_routes import Models
 from kiro_asgi.asgi.protocol import JSON, Scope, response_body, response_start
 from kiro_asgi.dialects.model_list import render_model, render_models
-from kiro_asgi.errors import RequestError
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.wire.json import dumps
 
 _ALIVE: Final = dumps({"status": "ok"})
@@ -29,13 +29,13 @@ class GatewayOperations:
 
     async def models(self, call: Call, argument: str) -> None:
         """List the models that the client may ask for."""
-        listings = await self._models.listings(self._auth.permit(call.principal))
+        listings = await self._models.listings(call.client.permits)
         await call.respond(200, render_models(listings), [JSON])
 
     async def model(self, call: Call, argument: str) -> None:
         """Describe the model that the path names."""
         call.model = argument
-        listing = await self._models.listing(argument, self._auth.permit(call.principal))
+        listing = await self._models.listing(argument, call.client.permits)
         await call.respond(200, render_model(listing), [JSON])
 
     async def greeting(self, call: Call, argument: str) -> None:
@@ -55,7 +55,7 @@ class GatewayOperations:
     async def _details(self, scope: Scope, readiness: Readiness) -> dict[str, Any]:
         try:
             await self._auth.identify(scope)
-        except RequestError:
+        except KiroAsgiError:
             return {}
         return self._situation.details(readiness)
 

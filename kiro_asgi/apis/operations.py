@@ -14,7 +14,6 @@ from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.embeddings import EmbeddingRequest
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
-from kiro_asgi.asgi.exchange.model_routes import Permit
 from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload
@@ -62,9 +61,6 @@ class Gateway:
     background: Background
     """Runs work that goes on without its request."""
 
-    permit: Callable[[str], Permit]
-    """Makes the check of what a principal may ask for."""
-
     _stages: tuple[OwnStage, ...]
     _transparent: frozenset[str]
     """Client APIs that an upstream has itself."""
@@ -85,7 +81,7 @@ class Gateway:
         return ClientRequest(
             request_id=call.request_id,
             principal=call.principal,
-            permit=self.permit(call.principal),
+            permit=call.client.permits,
             hold=call.hold,
             dialect=dialect,
             size=size,
@@ -147,7 +143,7 @@ class Operations:
         parsed = await gateway.offload.run(len(body), partial(dialect.parse_embeddings, body))
         request = EmbeddingRequest(
             request_id=call.request_id,
-            permit=gateway.permit(call.principal),
+            permit=call.client.permits,
             dialect=dialect,
             size=len(body),
             parsed=parsed,
@@ -157,13 +153,13 @@ class Operations:
     async def models(self, call: Call, argument: str) -> None:
         """List the models that the client may ask for."""
         dialect, gateway = cast(ListingDialect, self._dialect), self._gateway
-        body = dialect.render_models(await gateway.exchanges.models.listings(gateway.permit(call.principal)))
+        body = dialect.render_models(await gateway.exchanges.models.listings(call.client.permits))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
     async def model(self, call: Call, argument: str) -> None:
         """Describe the model that the path names."""
         call.model, dialect, gateway = argument, cast(ListingDialect, self._dialect), self._gateway
-        body = dialect.render_model(await gateway.exchanges.models.listing(argument, gateway.permit(call.principal)))
+        body = dialect.render_model(await gateway.exchanges.models.listing(argument, call.client.permits))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
 
 
@@ -228,7 +224,7 @@ async def _operate(gateway: Gateway, name: str, operation: ApiOperation, call: C
         headers=tuple(call.scope.get("headers") or ()),
         argument=argument,
         principal=call.principal,
-        models=partial(gateway.exchanges.models.listings, gateway.permit(call.principal)),
+        models=partial(gateway.exchanges.models.listings, call.client.permits),
     )
     reply = await operation(request)
     if not isinstance(reply, ApiReply):

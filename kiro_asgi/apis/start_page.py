@@ -22,7 +22,7 @@ from kiro_asgi.asgi.exchange.model_routes import Models
 from kiro_asgi.asgi.protocol import CLIENT_GONE, JSON, Receive, Scope, Send, header_values, respond
 from kiro_asgi.asgi.routing import local_paths
 from kiro_asgi.dialects.manifest import DialectManifest
-from kiro_asgi.errors import RequestError
+from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.wire.json import dumps
 
 _HTML: Final = re.compile(rb"(?:^|,)[ \t]*text/html[ \t]*(?:[,;]|$)", re.IGNORECASE)
@@ -122,10 +122,10 @@ class StartPage:
         """Models that the sender may ask for, as far as they are known without asking; ``None`` where it needs a
         key."""
         try:
-            principal = await self._auth.identify(scope)
-        except RequestError:
+            identified = await self._auth.identify(scope)
+        except KiroAsgiError:
             return None
-        return [listing.card.id for listing in self._models.shown(self._auth.permit(principal))]
+        return [listing.card.id for listing in self._models.shown(identified.client.permits)]
 
 
 def _page(facts: Mapping[str, Any], apis: Iterable[DialectManifest]) -> str:

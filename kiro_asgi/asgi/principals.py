@@ -10,7 +10,5 @@ ASK: Final = "kiro_asgi.principal"
 KEY: Final = "key:"
 """Before the name of a client's key."""
 
-
-def principal_of(name: str) -> str:
-    """The principal of clients with the key that the settings call *name*."""
-    return f"{KEY}{name}"
+HOST: Final = "host:"
+"""Before the host's name for a user, or for a client of its table."""

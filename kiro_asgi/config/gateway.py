@@ -68,6 +68,13 @@ class ClientSettings:
     """Let in whom the host's middleware has authenticated: a user in ``scope["user"]`` or ``scope["state"]["user"]``
     whose ``is_authenticated`` is true, or a name in ``scope["state"]["principal"]``."""
 
+    keys_ttl: float = setting(10.0, Bounds(0, DAY))
+    """Seconds for which it holds what the host said of a key or a user in ``create_app(keys=…)``: a key that is
+    revoked there is refused after them at the latest.  0: every request asks."""
+
+    keys_timeout: float = setting(5.0, Bounds(MOMENT, DAY))
+    """Seconds within which the host must have said it; after them the request is answered with 503."""
+
 
 @frozen(kw_only=True)
 class CorsSettings:

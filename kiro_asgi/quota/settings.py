@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from math import ceil, inf
 from typing import Any, Final
@@ -132,12 +131,6 @@ class KeySettings(Allowance):
     disabled: bool = False
     """Refuse it; all else about it stays."""
 
-    def permits(self, model: str) -> bool:
-        """Whether it may ask for *model*, which is ``upstream/model``."""
-        if self.upstreams and model.partition("/")[0] not in self.upstreams:
-            return False
-        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
-
     @property
     def expires_at(self) -> float:
         """When it expires, in seconds since the epoch."""
@@ -169,11 +162,6 @@ class CredentialSettings(Allowance):
         """Name and complaint for values that do not go together."""
         if not values.get("credential"):
             yield "credential", "must name a credential by the path of its setting or file; * stands for any text"
-
-
-def allowance_of(key: KeySettings, usual: Allowance) -> Allowance:
-    """Limits of *key*: its own, and the *usual* ones where it has none."""
-    return Allowance(**{it.name: getattr(key, it.name) or getattr(usual, it.name) for it in fields(Allowance)})
 
 
 _SOON: Final = 14 * 86_400.0

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kiro_asgi import Settings, create_app
+from kiro_asgi import ClientSettings, KeySettings, Settings, create_app
 from kiro_asgi.asgi.door.auth import Authenticator
-from kiro_asgi.config import ClientSettings
 from kiro_asgi.errors import ConfigError, Unauthorized
+from kiro_asgi.quota.settings import hash_of
 from tests.asgi.driver import Exchange, http_scope
+from tests.helpers import at_once
 
-KEYS = Authenticator(ClientSettings(api_keys=("alpha-key", "beta-key", "schlüssel")))
+
+def authenticator(keys: Any = (), **client: Any) -> Authenticator:
+    named = {name: KeySettings(hash=hash_of(key.encode())) for name, key in keys}
+    return Authenticator(Settings(client=ClientSettings(**client), keys=named))
+
+
+def principal(authenticator: Authenticator, asked: Any) -> str:
+    return at_once(authenticator.identify(asked)).principal
+
+
+KEYS = authenticator([("german", "schlüssel")], api_keys=("alpha-key", "beta-key"))
 JSON = ((b"content-type", b"application/json"),)
 
 
@@ -31,7 +44,7 @@ def scope(*headers: tuple[bytes, bytes], **more):
 )
 def test_a_known_key_is_let_in(headers):
     """Both headers work on every path, with the same keys (F029)."""
-    assert KEYS.principal(scope(*headers)).startswith("key:")
+    assert principal(KEYS, scope(*headers)).startswith("key:")
 
 
 @pytest.mark.parametrize(
@@ -62,13 +75,13 @@ def test_a_known_key_is_let_in(headers):
 def test_everything_else_is_refused(headers):
     """A missing, wrong, doubled or oddly written key is refused (F029, R37)."""
     with pytest.raises(Unauthorized):
-        KEYS.principal(scope(*headers))
+        principal(KEYS, scope(*headers))
 
 
 def test_a_principal_tells_keys_apart_without_telling_them():
     """The principal is short, stable, different for each key, and not the key."""
     alpha, again, beta = (
-        KEYS.principal(scope((b"x-api-key", key))) for key in (b"alpha-key", b"alpha-key", b"beta-key")
+        principal(KEYS, scope((b"x-api-key", key))) for key in (b"alpha-key", b"alpha-key", b"beta-key")
     )
 
     assert alpha == again != beta
@@ -78,14 +91,14 @@ def test_a_principal_tells_keys_apart_without_telling_them():
 def test_nobody_could_be_let_in():
     """Without keys, host auth or an explicit opt-out the app does not start (R37)."""
     with pytest.raises(ConfigError, match="api_keys"):
-        Authenticator(ClientSettings())
+        authenticator()
 
 
 def test_everybody_is_let_in_only_when_that_was_said():
     """Anonymous access is an explicit choice, and keys still win over it."""
-    assert Authenticator(ClientSettings(allow_anonymous=True)).principal(scope()) == "anonymous"
+    assert principal(authenticator(allow_anonymous=True), scope()) == "anonymous"
     with pytest.raises(Unauthorized):
-        Authenticator(ClientSettings(allow_anonymous=True, api_keys=("k",))).principal(scope())
+        principal(authenticator(allow_anonymous=True, api_keys=("k",)), scope())
 
 
 class User:
@@ -130,10 +143,10 @@ class Numbered:
 async def test_the_hosts_principal_is_taken(more, expected):
     """With host auth the identity that a middleware put in the scope counts (C06), where it says that it is
     authenticated, or stands where nothing else does."""
-    trusting = Authenticator(ClientSettings(trust_host=True))
+    trusting = authenticator(trust_host=True)
     asked = scope(*JSON, **more)
     if expected:
-        assert await trusting.identify(asked) == expected
+        assert (await trusting.identify(asked)).principal == expected
     else:
         with pytest.raises(Unauthorized):
             await trusting.identify(asked)
@@ -170,7 +183,7 @@ class Claiming(str):
 async def test_a_host_that_vouches_for_nobody_lets_nobody_in(more):
     """Host auth without an identity is a refusal (C06); a text that anybody may have put there vouches for nobody."""
     with pytest.raises(Unauthorized):
-        await Authenticator(ClientSettings(trust_host=True)).identify(scope(**more))
+        await authenticator(trust_host=True).identify(scope(**more))
 
 
 @pytest.mark.anyio

@@ -97,6 +97,12 @@ def told_at_once(scope: Any) -> bool:
 def no_app(scope: Any) -> None: ...
 
 
+def no_keys() -> None: ...
+
+
+async def two_keys(key: str, user: str) -> None: ...
+
+
 STORE = MemoryStore(1, 1)
 DIALECT = PlainText(example("plain_dialect").PlainSettings())
 
@@ -170,6 +176,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "server tool, not async": (
         {"server_tools": [SimpleNamespace(kind="a", names=(), call=make_nothing)]},
         "server_tools[0], SimpleNamespace: call must be async, or be annotated to return an Awaitable",
+    ),
+    "keys": ({"keys": {"k": "ada"}}, "keys, dict: must be a function, not {'k': 'ada'}: such as def find(presented: "),
+    "keys, a class": (
+        {"keys": MemoryStore},
+        "keys, MemoryStore: is a class; hand over an object, such as MemoryStore()",
+    ),
+    "keys, of nothing": ({"keys": no_keys}, "keys, no_keys: must take what it is called with: such as def find("),
+    "keys, of two": (
+        {"keys": two_keys},
+        "keys, two_keys: must take what it is called with: such as async def find_later(",
     ),
     "may_inspect": ({"may_inspect": told_at_once}, "may_inspect, told_at_once: must be async, or be annotated"),
     "setup": (

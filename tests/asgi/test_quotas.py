@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import anyio
 import pytest
+from attrs import evolve
 
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.parts import Internals
@@ -19,6 +20,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import get, post
+from tests.helpers import at_once
 from tests.valkey_server import free_port, needs_server, running
 
 pytestmark = pytest.mark.anyio
@@ -268,10 +270,10 @@ async def test_a_named_key_has_the_usual_limits_where_it_has_none_of_its_own(gat
 def test_keys_by_the_environment():
     """No file is needed; a name may be an upstream's; nobody is let in by another's hash."""
     named = Settings.from_env({"KIRO_ASGI__KEYS__OPENAI__HASH": hashed("o"), "KIRO_ASGI__KEYS__OPENAI__STREAMS": "3"})
-    assert Authenticator(named.client, named=named.keys).principal(shown("o")) == "key:openai"
+    assert at_once(Authenticator(named).identify(shown("o"))).principal == "key:openai"
     assert hashed("o") not in repr(named)
     with pytest.raises(ConfigError, match=r"keys\.b\.hash: is the hash of another key"):
-        Authenticator(named.client, named={**named.keys, "b": named.keys["openai"]})
+        Authenticator(evolve(named, keys={**named.keys, "b": named.keys["openai"]}))
     for wrong, words in (({"streams": 3}, "hash: must be set"), ({"hash": "sha256:AB"}, "64 hexadecimal")):
         with pytest.raises(ConfigError, match=words):
             Settings.from_mapping({"keys": {"a": wrong}})
@@ -287,7 +289,7 @@ def test_a_new_key_is_let_in_by_the_lines_that_are_printed(capsys):
     key = re.search(r"ka_[\w-]{43}", printed)[0]
     line = re.search(r"KIRO_ASGI__KEYS__ALICE__HASH=(\S+)", printed)[1]
     settings = Settings.from_mapping({"keys": {"alice": {"hash": line}}})
-    assert Authenticator(settings.client, named=settings.keys).principal(shown(key)) == "key:alice"
+    assert at_once(Authenticator(settings).identify(shown(key))).principal == "key:alice"
     with pytest.raises(SystemExit):
         main(["keys", "new", "Alice Smith"])
 

@@ -16,7 +16,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Final
 
-from tests.package.examples import faults_of_examples
+from tests.package.examples import faults_of_examples, faults_of_projects
 from tests.package.links import relative_links
 from tests.package.wanted import EXTRAS, METADATA, SDIST_HAS
 
@@ -77,7 +77,8 @@ def main(folder: Path) -> int:
     """Look at everything; 0 where nothing is wrong."""
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     with tempfile.TemporaryDirectory() as empty:
-        used = [*faults_in_use(wheel, Path(empty)), *faults_of_examples(wheel, Path(empty))]
+        place = Path(empty)
+        used = [*faults_in_use(wheel, place), *faults_of_examples(wheel, place), *faults_of_projects(wheel, place)]
         faults = [*faults_of_wheel(wheel), *faults_of_sdist(sdist), *used]
     print(*faults or [f"{wheel.name} and {sdist.name} are right"], sep="\n")
     return 1 if faults else 0

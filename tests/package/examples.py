@@ -99,6 +99,30 @@ ALL: Final[dict[str, Example]] = {
 """By their modules."""
 
 
+PROJECTS: Final[dict[str, tuple[str, ...]]] = {
+    "django_project": ("django>=5",),
+    "django_keys": ("django>=5",),
+}
+"""Projects of hosts with tests of their own, and what they are installed with."""
+
+
+def faults_of_projects(wheel: Path, folder: Path) -> Iterator[str]:
+    """What does not work of them, in an environment with the *wheel* and the host alone."""
+    for name, requirements in PROJECTS.items():
+        place = folder / name
+        shutil.copytree(EXAMPLES / name, place / "project", ignore=shutil.ignore_patterns("__pycache__"))
+        venv.create(place / "venv", with_pip=True)
+        python = str(place / "venv" / "bin" / "python")
+        for command in (
+            [python, "-m", "pip", "install", "-q", str(wheel), *requirements],
+            [python, "manage.py", "test"],
+        ):
+            done = subprocess.run(command, cwd=place / "project", capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                yield f"the project {name} fails: {(done.stderr or done.stdout).strip()[-800:]}"
+                break
+
+
 def faults_of_examples(wheel: Path, folder: Path) -> Iterator[str]:
     """What does not work of them, installed beside the *wheel* and nothing else."""
     for name, example in ALL.items():

@@ -12,17 +12,16 @@ import hmac
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from inspect import isawaitable
-from math import inf
-from time import time
 from typing import Any, Final
 
 import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
-from kiro_asgi.asgi.exchange.model_routes import Permit
-from kiro_asgi.asgi.principals import ASK, KEY, principal_of
+from kiro_asgi.asgi.door.client_table import ClientTable, Find, Presented, fresh_connections
+from kiro_asgi.asgi.principals import ASK, HOST, KEY
 from kiro_asgi.asgi.protocol import (
     Headers,
     Message,
@@ -33,10 +32,12 @@ from kiro_asgi.asgi.protocol import (
     response_body,
     response_start,
 )
-from kiro_asgi.config import ClientSettings
+from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, ForeignOrigin, KeyExpired, Unauthorized, UnsupportedMediaType
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
-from kiro_asgi.quota.settings import KeySettings, hash_of
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.quota.clients import Client, clients_of, limited_by
+from kiro_asgi.quota.settings import hash_of
 
 _ORIGIN: Final = b"origin"
 _METHOD: Final = b"access-control-request-method"
@@ -242,13 +243,9 @@ async def _settled(user: Any) -> str:
 
 
 def _asked(user: Any) -> str:
-    """As `_name`; connections that are too old are closed before and after, as Django does around each request."""
-    close_old = sys.modules["django.db"].close_old_connections
-    close_old()
-    try:
+    """As `_name`."""
+    with fresh_connections():
         return _name(user)
-    finally:
-        close_old()
 
 
 _ANONYMOUS = "anonymous"
@@ -256,14 +253,21 @@ _AUTHORIZATION = b"authorization"
 
 
 @frozen
+class Identified:
+    """Whom a request is from."""
+
+    principal: str
+    """A short text without secrets: ``key:`` and the key's name, or eight digits of its hash where it has none,
+    ``host:`` and the host's name for its user or client, or ``anonymous``."""
+
+    client: Client
+
+
+@frozen
 class Authenticator:
-    """Identifies clients.
+    """Identifies clients: by the keys of the settings, and by what the host knows."""
 
-    A principal is a short text without secrets: ``key:`` and the key's name, or eight digits of its hash where it has
-    none, ``host:`` and the host's name for its user, or ``anonymous``.
-    """
-
-    _settings: ClientSettings
+    _settings: Settings
     _cross_origin: CrossOrigin = field(factory=CrossOrigin)
     _names: tuple[bytes, ...] = (_AUTHORIZATION, b"x-api-key")
     """Headers in which clients show a key."""
@@ -271,76 +275,112 @@ class Authenticator:
     _parameters: tuple[str, ...] = ()
     """Parameters of the query in which they do."""
 
-    _named: Mapping[str, KeySettings] = field(factory=dict)
-    _principals: Mapping[str, str] = field(init=False, repr=False)
-    """Hash of each key to its principal."""
+    _find: Find | None = None
+    """Asks the host's own table; ``None`` where it has none."""
 
-    _wall: Callable[[], float] = time
-    _ends: Mapping[str, float] = field(init=False, repr=False)
-    """Principal to the expiry of its key, in seconds since the epoch."""
+    _clocks: Clocks = Clocks()  # noqa: RUF009 - a frozen value
+    _table: ClientTable | None = field(init=False, repr=False)
+    _keys: Mapping[str, Identified] = field(init=False, repr=False)
+    """By hash, those of the settings."""
 
-    _disabled: frozenset[str] = field(init=False)
-    """Principals whose keys are switched off."""
+    _anyone: Client = field(init=False, repr=False)
+    """A client of whom nothing is known but who it is."""
 
     def __attrs_post_init__(self) -> None:
-        unnamed = (hash_of(key.encode()) for key in self._settings.api_keys)
-        principals = {known: f"{KEY}{known.rpartition(':')[2][:8]}" for known in unnamed}
-        for name, key in self._named.items():
-            if key.hash in principals:
+        settings, keys = self._settings.client, dict[str, Identified]()
+        anyone = Client(name=_ANONYMOUS, limits=self._settings.quotas)
+        for key in settings.api_keys:
+            known = hash_of(key.encode())
+            keys[known] = Identified(f"{KEY}{known.rpartition(':')[2][:8]}", anyone)
+        named = self._settings.keys
+        for name, client in clients_of(named, self._settings.groups, self._settings.quotas).items():
+            if named[name].hash in keys:
                 raise ConfigError(
                     f"keys.{name}.hash: is the hash of another key, too; remove one of them", code="keys.hash"
                 )
-            principals[key.hash] = principal_of(name)
-        if not (principals or self._settings.allow_anonymous or self._settings.trust_host):
+            keys[named[name].hash] = Identified(f"{KEY}{name}", client)
+        if not (keys or settings.allow_anonymous or settings.trust_host or self._find):
             raise ConfigError(
                 "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's "
                 "middleware authenticates, or client.allow_anonymous to serve clients without a key",
                 code="no_client_auth",
             )
-        object.__setattr__(self, "_principals", principals)
-        ends = {principal_of(name): key.expires_at for name, key in self._named.items() if key.expires}
-        object.__setattr__(self, "_ends", ends)
-        disabled = frozenset(principal_of(name) for name, key in self._named.items() if key.disabled)
-        object.__setattr__(self, "_disabled", disabled)
+        object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "_anyone", anyone)
+        object.__setattr__(self, "_table", None if self._find is None else self._new_table(self._find))
 
-    async def identify(self, scope: Scope) -> str:
-        """The principal: the host's user, where the host is trusted and has one, or else that of the key.
+    def _new_table(self, find: Find) -> ClientTable:
+        settings = self._settings
+        completed = partial(limited_by, usual=settings.quotas, groups=settings.groups)
+        return ClientTable(find, completed, settings.client.keys_ttl, settings.client.keys_timeout, self._clocks.steady)
+
+    async def identify(self, scope: Scope) -> Identified:
+        """The client: the host's user, where the host is trusted and has one, or else that of the key.
 
         Raises:
-            Unauthorized: There is no known key.
+            Unauthorized: There is no known key; as `KeyExpired`, it is not good any more.
+            KeysUnavailable: The host cannot say whose it is.
             ForeignOrigin: A page of another site may have sent it in the name of the host's user.
             UnsupportedMediaType: The same.
         """
         if scope["type"] == "websocket":  # browsers send no preflight for it, and let any page read the answers
             self._cross_origin.require_same_site(scope)
-        if self._settings.trust_host and (name := await host_user(scope)):
-            if self._match(self._presented(scope)) is None:
+        if self._settings.client.trust_host and (name := await host_user(scope)):
+            keyed = await self._of_keys(self._presented(scope))
+            if keyed is None:
                 self._cross_origin.require_same_site(scope)
-            return f"host:{name}"
-        return self.principal(scope)
+            return self._good(await self._user(name) or keyed, "user's access")
+        presented = self._presented(scope) if self._has_keys else []
+        found = await self._of_keys(presented)
+        if found is not None:
+            return self._good(found, "API key")
+        if self._settings.client.allow_anonymous and not self._has_keys:
+            return Identified(_ANONYMOUS, self._anyone)
+        raise Unauthorized(self._refusal(presented), code="invalid_api_key")
 
-    def principal(self, scope: Scope) -> str:
-        """The principal of the key.
+    @property
+    def _has_keys(self) -> bool:
+        return bool(self._keys) or self._table is not None
+
+    async def _user(self, name: str) -> Identified | None:
+        """The host's user of that *name*; ``None`` where the host's table does not have it."""
+        if self._table is None:
+            return Identified(f"{HOST}{name}", self._anyone)
+        client = await self._table.client(Presented(user=name))
+        return None if client is None else Identified(f"{HOST}{client.name}", client)
+
+    async def _of_keys(self, presented: list[bytes]) -> Identified | None:
+        """The client of one of the keys *presented*; those of the settings come first."""
+        found = self._match(presented)
+        if found is not None or self._table is None:
+            return found
+        for key in dict.fromkeys(presented):
+            client = await self._table.client(Presented(key=key.decode(errors="replace")))
+            if client is not None:
+                return Identified(f"{HOST}{client.name}", client)
+        return None
+
+    def _good(self, found: Identified | None, what: str) -> Identified:
+        """*found*.
 
         Raises:
-            KeyExpired: The key has expired, or is switched off.
-            Unauthorized: There is no known key.
+            KeyExpired: It has expired, or is switched off.
+            Unauthorized: It is nobody: the host has signed in a user that its table does not have.
         """
-        presented = self._presented(scope) if self._principals else []
-        matched = self._match(presented)
-        if matched is not None:
-            if matched in self._disabled:
-                raise KeyExpired("this API key is disabled; ask for another one", code="disabled_api_key")
-            if self._wall() >= self._ends.get(matched, inf):
-                raise KeyExpired("this API key has expired; ask for a new one", code="expired_api_key")
-            return matched
-        if self._settings.allow_anonymous and not self._principals:
-            return _ANONYMOUS
-        raise Unauthorized(self._refusal(presented), code="invalid_api_key")
+        if found is None:
+            raise Unauthorized(
+                "the user who is signed in at the application that the gateway is part of may not use the gateway",
+                code="unknown_user",
+            )
+        if found.client.disabled:
+            raise KeyExpired(f"this {what} is disabled; ask for another one", code="disabled_api_key")
+        if self._clocks.wall() >= found.client.expires_at:
+            raise KeyExpired(f"this {what} has expired; ask for a new one", code="expired_api_key")
+        return found
 
     def _refusal(self, presented: list[bytes]) -> str:
         """Why a request that shows the keys *presented* is let in by none of them."""
-        if not self._principals:
+        if not self._has_keys:
             return "no user is signed in at the application that the gateway is part of; sign in there"
         if presented:
             return "this API key is none of the gateway's; ask its operator for one: keys of services do not open it"
@@ -352,26 +392,15 @@ class Authenticator:
         """The keys that a request shows."""
         return [*_in_headers(scope, self._names), *_in_query(scope, self._parameters)]
 
-    def permit(self, principal: str) -> Permit:
-        """Make the check of what *principal* may ask for."""
-        kind, _, name = principal.partition(KEY)
-        key = None if kind else self._named.get(name)
-        return _anything if key is None else key.permits
-
-    def _match(self, presented: list[bytes]) -> str | None:
-        """The principal of a presented key.  Every pair of hashes is compared, so the time taken does not show which
+    def _match(self, presented: list[bytes]) -> Identified | None:
+        """The client of a key of the settings.  Every pair of hashes is compared, so the time taken does not show which
         one nearly fits."""
         found = None
         for offer in map(hash_of, presented):
-            for known, principal in self._principals.items():
+            for known, identified in self._keys.items():
                 if hmac.compare_digest(offer, known):
-                    found = principal
+                    found = identified
         return found
-
-
-def _anything(model: str) -> bool:
-    """Whether *model* may be asked for: any may."""
-    return True
 
 
 def _in_query(scope: Scope, names: Iterable[str]) -> Iterator[bytes]:

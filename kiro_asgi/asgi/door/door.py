@@ -89,7 +89,8 @@ class Door:
         if call.observation is not None:
             call.observation.route = endpoint.path
         if endpoint not in PROBES:
-            call.principal = await self._auth.identify(call.scope)
+            identified = await self._auth.identify(call.scope)
+            call.principal, call.client = identified.principal, identified.client
             OWNER.set(call.principal)
         if call.observation is not None:
             call.observation.begin(call.principal)

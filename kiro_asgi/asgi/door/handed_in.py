@@ -12,6 +12,7 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import Any, Final
 
+from kiro_asgi.asgi.door.client_table import Presented
 from kiro_asgi.asgi.door.parts import Additions
 from kiro_asgi.asgi.kept.extensions import observer_lacks, stage_lacks, store_lacks
 from kiro_asgi.asgi.kept.guarded import GuardedStore
@@ -20,7 +21,8 @@ from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import call_lacks, lacks
+from kiro_asgi.interface import call_lacks, is_async, lacks
+from kiro_asgi.quota.clients import Client
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.manifest import Manifest
 
@@ -34,6 +36,23 @@ async def _may_inspect(scope: Scope, /) -> bool:
 
 async def _app(scope: Scope, receive: Receive, send: Send, /) -> None:
     raise NotImplementedError
+
+
+def _find(presented: Presented, /) -> Client | None:
+    raise NotImplementedError
+
+
+async def _find_later(presented: Presented, /) -> Client | None:
+    raise NotImplementedError
+
+
+def _keys_lack(given: object) -> Iterator[str]:
+    if isinstance(given, type):
+        yield f"is a class; hand over an object, such as {given.__name__}()"
+    elif callable(given) and is_async(given):
+        yield from _called_as(_find_later, given)
+    else:
+        yield from _called_as(_find, given)
 
 
 def _called_as(wanted: Callable[..., Any], given: object) -> Iterator[str]:
@@ -51,6 +70,7 @@ ONE: Final[Mapping[str, Check]] = {
     "store": store_lacks,
     "estimator": lambda given: lacks(given, Estimator),
     "may_inspect": partial(_called_as, _may_inspect),
+    "keys": _keys_lack,
 }
 """Parameter of `kiro_asgi.create_app` to what is asked of the object; ``None`` stands for none."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from kiro_asgi.asgi.door.client_table import Find
 from kiro_asgi.asgi.exchange.providers import Transports, new_fetcher, new_transport
 from kiro_asgi.asgi.kept.attachments import AttachmentSource
 from kiro_asgi.asgi.kept.server_tools import ServerTool
@@ -37,6 +38,7 @@ class Additions:
     estimator: Estimator = TokenEstimator()  # noqa: RUF009 - a frozen value
     observers: tuple[Observer, ...] = ()
     may_inspect: Callable[[Scope], Awaitable[bool]] | None = None
+    keys: Find | None = None
     siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
 
 

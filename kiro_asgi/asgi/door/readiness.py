@@ -16,7 +16,8 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.door.auth import Authenticator
-from kiro_asgi.asgi.exchange.admission import credential_allowances, groups_in
+from kiro_asgi.asgi.door.client_table import Find
+from kiro_asgi.asgi.exchange.admission import credential_allowances
 from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import in_effect, new_registry, new_store, new_transport
 from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
@@ -35,6 +36,7 @@ from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.observers.base import ObserverManifest
+from kiro_asgi.quota.clients import clients_of
 from kiro_asgi.stages.base import StageManifest
 from kiro_asgi.state.base import Store, StoreManifest, TroubledStore, WatchedStore, scoped
 from kiro_asgi.upstreams.manifest import Configured, all_of, manifests_in, set_up
@@ -46,14 +48,21 @@ Part = tuple[Collection[str], Callable[[], object]]
 """The tables of settings that a part is made of, and how to make it."""
 
 
-def settings_to_serve(environ: Mapping[str, str], root: type[Settings] = Settings) -> Settings:
-    """The settings of a gateway, from the environment and the file that it names; *root* has all that may be set.
+def settings_to_serve(
+    environ: Mapping[str, str], root: type[Settings] = Settings, find: Find | None = None
+) -> Settings:
+    """The settings of a gateway, from the environment and the file that it names.
+
+    Args:
+        environ: The environment.
+        root: Has all that may be set.
+        find: Finds clients in a table of the host's; ``None`` where it has none.
 
     Raises:
         ConfigError: They cannot be read, or no gateway would start with them; the message lists every reason.
     """
     reading = read_environment(root, environ)
-    require(problems_of(reading))
+    require(problems_of(reading, find))
     warn_of(reading)
     return assembled(reading)
 
@@ -64,25 +73,32 @@ def warn_of(reading: SettingsReading) -> None:
         _log.warning("%s", warning)
 
 
-def problems_of(reading: SettingsReading) -> tuple[str, ...]:
+def problems_of(reading: SettingsReading, find: Find | None = None) -> tuple[str, ...]:
     """Every reason against starting with what was read: values that cannot be used, and problems of the others.
 
     Parts that depend on a value that cannot be used are not checked: they would report its consequences.
     """
     settings = assembled(reading)
-    return (*reading.problems, *problems_with(settings, reading.faulty, reading.keys_elsewhere))
+    return (*reading.problems, *problems_with(settings, reading.faulty, reading.keys_elsewhere, find))
 
 
 def problems_with(
-    settings: Settings, faulty: Collection[str] = (), keys_elsewhere: Mapping[str, str] = MappingProxyType({})
+    settings: Settings,
+    faulty: Collection[str] = (),
+    keys_elsewhere: Mapping[str, str] = MappingProxyType({}),
+    find: Find | None = None,
 ) -> tuple[str, ...]:
-    """Every reason against starting with *settings*, of which the tables in *faulty* hold no more than defaults.
+    """Every reason against starting with *settings*.
 
-    Where no service is set up, *keys_elsewhere* is told of: variables with keys of services, to those that would be
-    read.
+    Args:
+        settings: How to serve.
+        faulty: Tables of them that hold no more than defaults.
+        keys_elsewhere: Variables with keys of services, to those that would be read: told of where no service is set
+            up.
+        find: Finds clients in a table of the host's; ``None`` where it has none.
     """
     found: list[str] = []
-    for tables, make in _parts(in_effect(settings), keys_elsewhere):
+    for tables, make in _parts(in_effect(settings), keys_elsewhere, find):
         if not any(table in faulty for table in tables):
             try:
                 make()
@@ -91,13 +107,14 @@ def problems_with(
     return tuple(dict.fromkeys(found))
 
 
-def _parts(settings: Settings, keys_elsewhere: Mapping[str, str]) -> Iterator[Part]:
+def _parts(settings: Settings, keys_elsewhere: Mapping[str, str], find: Find | None) -> Iterator[Part]:
     any_upstream = tuple(each.path for each in all_of(settings))
     found = tuple(each for each in set_up(settings, ThisMachine()) if each.settings.configured)
     tables = tuple(each.path for each in found)
     named = tuple(f"keys.{name}" for name in settings.keys)
-    yield ("client", *named), partial(Authenticator, settings.client, named=settings.keys)
-    yield (*named, *(f"groups.{name}" for name in settings.groups)), partial(groups_in, settings)
+    groups = tuple(f"groups.{name}" for name in settings.groups)
+    yield ("client", *named, *groups), partial(Authenticator, settings, find=find)
+    yield (*named, *groups), partial(clients_of, settings.keys, settings.groups, settings.quotas)
     yield ("prices",), partial(new_prices, settings.prices)
     stores = (name for name, _ in extensions_in(type(settings), StoreManifest))
     yield ("state", *stores), partial(new_store, settings, Clocks())

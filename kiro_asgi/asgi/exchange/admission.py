@@ -25,7 +25,6 @@ from attrs import define, field, frozen
 from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.exchange.reading import AnswerReading
-from kiro_asgi.asgi.principals import principal_of
 from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.errors import LONGEST_SLEEP
@@ -46,7 +45,7 @@ from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.base import Counters
 from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Lease, Rate, Refused, Standing, claims, corrections
 from kiro_asgi.quota.memory import MemoryCounters
-from kiro_asgi.quota.settings import Allowance, CredentialSettings, QuotaSettings, allowance_of
+from kiro_asgi.quota.settings import Allowance, CredentialSettings, QuotaSettings
 from kiro_asgi.quota.sqlite import SqliteCounters
 from kiro_asgi.state.base import owner_of, scoped
 
@@ -302,9 +301,10 @@ def _unpriced(exchange: Exchange) -> str:
     )
 
 
-def new_reservations(settings: Settings, allowances: Iterable[Allowance], clocks: Clocks) -> Reservations:
-    """Make the reservations for the limits of *allowances*; all is counted where state is kept."""
-    leasing = any(allowance.streams for allowance in allowances)
+def new_reservations(settings: Settings, allowances: Iterable[Allowance] | None, clocks: Clocks) -> Reservations:
+    """Make the reservations for the limits of *allowances*, ``None`` where nobody knows them yet; all is counted where
+    state is kept."""
+    leasing = allowances is None or any(allowance.streams for allowance in allowances)
     currency = settings.prices.currency
     return Reservations(settings.quotas, _new_counters(settings, clocks), clocks.wall, leasing, currency)
 
@@ -350,26 +350,18 @@ class UnlimitedAdmission:
 class LimitedAdmission:
     """Lets each client take what the settings allow."""
 
-    _usual: Allowance
-    """Limits of clients that have none of their own."""
-
-    _allowances: Mapping[str, Allowance]
-    """Limits of the others, by principal."""
-
     _reservations: Reservations
     _headers: Callable[[Scope], QuotaHeaders]
     """Those of the API that a request is for."""
 
     _wall: Callable[[], float]
     _prices: Prices = field(factory=Prices)
-    _groups: Mapping[str, tuple[str, Allowance]] = field(factory=dict)
-    """Name and limits of the groups that clients belong to, by principal."""
 
     @asynccontextmanager
     async def admit(self, call: Call, exchange: Exchange) -> AsyncIterator[None]:
         """Reserve what the exchange is expected to take, and put it right in the end."""
-        allowance, group = self._allowances.get(call.principal, self._usual), self._groups.get(call.principal)
-        beside = () if group is None else ((f"{_GROUP}{group[0]}", group[1]),)
+        allowance, group = call.client.limits, call.client.group
+        beside = () if group is None else ((f"{_GROUP}{group.name}", group.limits),)
         limits = (allowance, *(each for _, each in beside))
         if not any(each.limited for each in limits):  # others have limits
             yield
@@ -383,7 +375,7 @@ class LimitedAdmission:
         )
         if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
-            shared = "" if group is None or held.owner == call.principal else group[0]
+            shared = "" if group is None or held.owner == call.principal else group.name
             message = held.message(f"the group {shared}" if shared else "this client")
             kind = LimitSpent if held.is_spent else LimitReached
             raise kind(message, code=f"quota.{held.name}", retry_after=held.retry_after)
@@ -414,13 +406,8 @@ class LimitedAdmission:
             yield from names.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
 
 
-def allowances_in(settings: Settings) -> Mapping[str, Allowance]:
-    """Limits of the clients that have names in *settings*, by principal."""
-    return {principal_of(name): allowance_of(key, settings.quotas) for name, key in settings.keys.items()}
-
-
 def new_admission(
-    settings: Settings,
+    allowances: Iterable[Allowance] | None,
     reservations: Reservations,
     headers: Callable[[Scope], QuotaHeaders],
     wall: Callable[[], float],
@@ -429,35 +416,15 @@ def new_admission(
     """Make the check of whether a client may have another answer.
 
     Args:
-        settings: What each client may take.
+        allowances: All that clients and groups have; ``None`` where nobody knows them yet.
         reservations: Take it.
         headers: Those of the API that a request is for.
         wall: Seconds since the epoch.
         prices: Of models, for limits in money.
     """
-    usual, allowances, groups = settings.quotas, allowances_in(settings), groups_in(settings)
-    if not any(each.limited for each in (usual, *allowances.values(), *(limits for _, limits in groups.values()))):
+    if allowances is not None and not any(each.limited for each in allowances):
         return UnlimitedAdmission()
-    return LimitedAdmission(usual, allowances, reservations, headers, wall, prices, groups)
-
-
-def groups_in(settings: Settings) -> Mapping[str, tuple[str, Allowance]]:
-    """Name and limits of the groups of the clients that have names in *settings*, by principal.
-
-    Raises:
-        ConfigError: There is no such group.
-    """
-    found: dict[str, tuple[str, Allowance]] = {}
-    for name, key in settings.keys.items():
-        if not key.group:
-            continue
-        if key.group not in settings.groups:
-            there = ", ".join(settings.groups) or "none"
-            raise ConfigError(
-                f"keys.{name}.group: there is no table groups.{key.group}; there are: {there}", code="keys.group"
-            )
-        found[principal_of(name)] = key.group, settings.groups[key.group]
-    return found
+    return LimitedAdmission(reservations, headers, wall, prices)
 
 
 _GROUP: Final = "group:"

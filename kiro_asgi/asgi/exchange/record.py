@@ -11,6 +11,7 @@ from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prices import Money, Price
 from kiro_asgi.observers.base import Outcome
+from kiro_asgi.quota.clients import NOBODY, Client
 
 
 def _not_yet() -> None:
@@ -22,6 +23,9 @@ class CallRecord:
     """What is known of one call so far."""
 
     principal: str = field(init=False, default="")
+    client: Client = field(init=False, default=NOBODY)
+    """Who asks, with the limits that hold."""
+
     status: int = field(init=False, default=0)
     """Status of the response; 0 as long as none has begun."""
 

@@ -1,0 +1,1 @@
+"""A Django project whose admin site has the keys of the gateway below ``/llm``."""

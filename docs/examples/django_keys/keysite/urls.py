@@ -1,0 +1,8 @@
+"""Pages of the site itself: the admin site."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]
