@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 from attrs import define, frozen
 
+from kiro_asgi.apis.description import Description
 from kiro_asgi.apis.gateway import GatewayOperations
 from kiro_asgi.apis.operations import Gateway, handlers_of
 from kiro_asgi.apis.start_page import StartPage
@@ -54,7 +55,7 @@ from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_
 from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
 from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
 from kiro_asgi.asgi.protocol import Scope
-from kiro_asgi.asgi.routing import GATEWAY, Routes, new_dialects
+from kiro_asgi.asgi.routing import DESCRIPTION, GATEWAY, Routes, new_dialects
 from kiro_asgi.asgi.scheduling import Background, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.config.validation import require
@@ -218,7 +219,8 @@ class _Parts:
 
     @cached_property
     def _routes(self) -> Routes:
-        return Routes(tuple(self._dialects))
+        described = (DESCRIPTION,) if self._settings.openapi == "on" else ()
+        return Routes(tuple(self._dialects), (*GATEWAY, *described))
 
     @cached_property
     def _cross_origin(self) -> CrossOrigin:
@@ -243,11 +245,18 @@ class _Parts:
 
     @cached_property
     def _handlers(self) -> Mapping[Endpoint, Handler]:
-        own = GatewayOperations(self._models, self._auth, self._situation)
-        handlers: dict[Endpoint, Handler] = {endpoint: getattr(own, endpoint.operation) for endpoint in GATEWAY}
+        own = GatewayOperations(self._models, self._auth, self._situation, self._description.document)
+        handlers: dict[Endpoint, Handler] = {it: getattr(own, it.operation) for it in self._routes.own}
         for api, dialect in self._dialects.items():
             handlers |= handlers_of(api, dialect, self._gateway)
         return handlers
+
+    @cached_property
+    def _description(self) -> Description:
+        routes, client = self._routes, self._settings.client
+        needs_key = bool(client.api_keys or self._settings.keys) or not client.allow_anonymous
+        operations, keys = GatewayOperations, (routes.key_headers, routes.key_parameters)
+        return Description(self._dialects, routes.own, operations, *keys, needs_key)
 
     @cached_property
     def _gateway(self) -> Gateway:
@@ -342,7 +351,8 @@ class _Parts:
 
     @cached_property
     def _models(self) -> Models:
-        return Models(new_registry(self._settings, self._named_providers), self._named_providers)
+        registry = new_registry(self._settings, self._named_providers)
+        return Models(registry, self._named_providers, self._prices)
 
     @cached_property
     def _files(self) -> AttachmentSource | None:

@@ -24,7 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 from kiro_asgi import errors, limits, simulator
 from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES
 from kiro_asgi.asgi.exchange.passthrough import REASONS
-from kiro_asgi.asgi.routing import GATEWAY
+from kiro_asgi.asgi.routing import DESCRIPTION, GATEWAY
 from kiro_asgi.cli.services import written
 from kiro_asgi.config import Settings, describe
 from kiro_asgi.config.leaves import leaves, slices
@@ -145,7 +145,7 @@ def presets() -> Iterator[Row]:
 def routes() -> Iterator[Row]:
     yield "Path", "Method", "API", "Operation"
     owned = [(endpoint, api.title) for api in BUILTIN for endpoint in api.routes]
-    for endpoint, title in [*owned, *((endpoint, "") for endpoint in GATEWAY)]:
+    for endpoint, title in [*owned, *((endpoint, "") for endpoint in (*GATEWAY, DESCRIPTION))]:
         yield f"``{endpoint.path}``", endpoint.method, title, endpoint.operation.replace("_", " ").capitalize()
 
 

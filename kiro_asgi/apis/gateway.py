@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import frozen
 
+from kiro_asgi.asgi.address import base_url
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.readiness import Readiness
 from kiro_asgi.asgi.door.situation import Situation
@@ -26,6 +28,13 @@ class GatewayOperations:
     _models: Models
     _auth: Authenticator
     _situation: Situation
+    _describe: Callable[[str], Any]
+    """From the base URL of a client to the description of everything."""
+
+    async def description(self, call: Call, argument: str) -> None:
+        """Describe all of this."""
+        document = self._describe(base_url(call.scope))
+        await call.respond(200, dumps(document), [JSON, (b"cache-control", b"no-store")])
 
     async def models(self, call: Call, argument: str) -> None:
         """List the models that the client may ask for."""

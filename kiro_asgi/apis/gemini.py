@@ -7,6 +7,7 @@ from typing import Final
 from kiro_asgi.apis.operations import Operations
 from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.protocol import Scope, query_values
+from kiro_asgi.dialects.gemini import VERBS
 from kiro_asgi.dialects.gemini.dialect import GeminiApi, GeminiArray, GeminiStream
 from kiro_asgi.dialects.gemini.errors import UNIMPLEMENTED
 from kiro_asgi.dialects.unserved import why_no_word
@@ -49,6 +50,7 @@ class GeminiOperations(Operations):
         return Operations(self._gateway, dialect)
 
 
+_TAKEN: Final = f"{', '.join(f':{verb}' for verb in VERBS[:-1])} and :{VERBS[-1]}"
 _ELSEWHERE: Final = "the OpenAI API is served at /v1: take /v1 for the base URL"
 
 
@@ -57,7 +59,7 @@ def _refusal(what: str) -> RequestError:
     if why:
         return RequestError(f"{what}: {why}", code=UNIMPLEMENTED)
     return RouteNotFound(
-        f"there is no {what[:60]!r}; models/MODEL takes :generateContent, :streamGenerateContent and :countTokens",
+        f"there is no {what[:60]!r}; models/MODEL takes {_TAKEN}",
         code="route_not_found",
     )
 

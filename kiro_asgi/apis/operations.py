@@ -104,7 +104,7 @@ class Operations:
     _dialect: Dialect
 
     async def answer(self, call: Call, argument: str) -> None:
-        """Answer."""
+        """Answer a request."""
         gateway = self._gateway
         request = await self._request(call, await call.body(gateway.settings.limits))
         await gateway.reply(call, request, call.send)

@@ -57,6 +57,9 @@ GATEWAY: Final = (
 )
 """Paths that belong to no single client API."""
 
+DESCRIPTION: Final = Endpoint("GET", "/openapi.json", "description")
+"""Another one, which the settings switch on."""
+
 
 @frozen
 class RouteMatch:
@@ -156,6 +159,9 @@ class Routes:
     _apis: tuple[DialectManifest, ...]
     """Errors at paths that no API has are those of the first."""
 
+    own: tuple[Endpoint, ...] = GATEWAY
+    """Paths that belong to none of them."""
+
     _exact: dict[str, dict[str, RouteMatch]] = field(init=False, factory=dict)
     """Path to method to match."""
 
@@ -172,7 +178,7 @@ class Routes:
             for endpoint in api.routes:
                 self._add(endpoint)
                 self._owners[endpoint] = api
-        for endpoint in GATEWAY:
+        for endpoint in self.own:
             if endpoint not in GREETINGS:
                 self._add(endpoint)
 

@@ -173,6 +173,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if simulate:
         warn_of(reading)
     read: Callable[[], Settings] = partial(Settings.from_env if simulate else _settings, environ)
+    read = partial(_read_served, read)
     several = arguments.workers > 1
     tapes = _tapes(arguments.tapes, arguments.tape_speed, simulate)
     with ExitStack() as stack:
@@ -246,6 +247,12 @@ def _settings(environ: Mapping[str, str]) -> Settings:
 
 def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:
     return with_lasting_state(read(), folder)
+
+
+def _read_served(read: Callable[[], Settings]) -> Settings:
+    """The settings with a description of the APIs, unless it is off: nobody else has its path here."""
+    settings = read()
+    return evolve(settings, openapi="on") if settings.openapi == "auto" else settings
 
 
 def _read_inspected(read: Callable[[], Settings], content: str, secret: str, host: str) -> Settings:

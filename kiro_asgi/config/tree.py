@@ -99,6 +99,11 @@ class Settings(BuiltinSettings):
     """Answer ``GET`` at the mount point with the addresses of the APIs: as a page for browsers, as JSON for programs.
     It tells nobody more than the APIs do.  Off: there is nothing, and an error says so."""
 
+    openapi: str = setting("auto", Choices(("auto", "on", "off")))
+    """Answer ``GET /openapi.json`` with a description of every path, body and error in the form of OpenAPI 3.1, for
+    programs that make clients or documentation of it.  It needs a key where the APIs do.  ``auto``: ``on`` with
+    ``kiro-asgi serve``, ``off`` in every other application, where the path may be the host's own."""
+
     raise_unexpected: bool = False
     """Raise unexpected exceptions to the host as well, once they are answered and logged: for a debugger, an error
     tracker or a test client around the application.  Starlette's test client gets them in any case."""

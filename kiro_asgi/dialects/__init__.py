@@ -7,6 +7,7 @@ from kiro_asgi.dialects.base import (
     ApiReply,
     ApiRequest,
     CountingDialect,
+    DescribedDialect,
     Dialect,
     DialectTraits,
     EmbeddingDialect,
@@ -37,6 +38,7 @@ from kiro_asgi.dialects.manifest import (
     EMBED,
     MODEL,
     MODELS,
+    REFUSE,
     DialectManifest,
     DialectOptions,
     DialectSettings,
@@ -45,6 +47,7 @@ from kiro_asgi.dialects.manifest import (
     constant,
 )
 from kiro_asgi.dialects.model_list import Card, Listing
+from kiro_asgi.dialects.schema import BodyShape
 from kiro_asgi.dialects.structure import Raw, Tagged
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.notes import Note, Notes
@@ -60,15 +63,18 @@ __all__ = [
     "JSON_LINES",
     "MODEL",
     "MODELS",
+    "REFUSE",
     "SERVER_SENT_EVENTS",
     "AnswerWriter",
     "ApiOperation",
     "ApiReply",
     "ApiRequest",
+    "BodyShape",
     "Bounds",
     "Card",
     "Choices",
     "CountingDialect",
+    "DescribedDialect",
     "Dialect",
     "DialectManifest",
     "DialectOptions",

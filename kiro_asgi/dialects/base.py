@@ -16,6 +16,7 @@ from kiro_asgi.model.prompt import Prompt
 
 if TYPE_CHECKING:
     from kiro_asgi.dialects.model_list import Listing
+    from kiro_asgi.dialects.schema import BodyShape
 
 Item = TypeVar("Item", contravariant=True)
 
@@ -256,6 +257,16 @@ class ApiReply:
 ApiOperation = Callable[[ApiRequest], Awaitable[ApiReply]]
 """An operation of an API's own, an ``async def``.  What it raises of `kiro_asgi.errors` is answered by the API's own
 `Dialect.error`, anything else is a 500.  It runs on asyncio and on trio, in the event loop that serves the call."""
+
+
+@runtime_checkable
+class DescribedDialect(Protocol):
+    """A client API that knows how its requests are read, for the description at ``/openapi.json``."""
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of requests, by the endpoint's operation, or by the verb of an endpoint that has several."""
+        ...
 
 
 @runtime_checkable

@@ -23,8 +23,9 @@ from kiro_asgi.dialects.base import (
     ResponseMeta,
 )
 from kiro_asgi.dialects.errors import error_headers, message_of
-from kiro_asgi.dialects.manifest import DialectOptions
+from kiro_asgi.dialects.manifest import ANSWER, DialectOptions
 from kiro_asgi.dialects.pieces import dump_value
+from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import StrictConverter, Tagged, make_converter, read_json, structure
 from kiro_asgi.dialects.unread import Beside, Reading, noted, unread
 from kiro_asgi.errors import ConfigError, KiroAsgiError
@@ -303,6 +304,11 @@ class JsonDialect(SimpleDialect, Generic[R]):
         if hasattr(cls, "request"):
             cls._converter = make_converter(*(union for union, _ in cls.unions))
             cls._reading = Reading(beside=Beside(getattr(cls, "name", "")), body=cls.request, unions=cls.unions)
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The body of a request for an answer."""
+        return shaped({ANSWER: self.request}, [union for union, _ in self.unions])
 
     def prompt(self, request: R, headers: RequestHeaders) -> Prompt:
         """Turn a request into a prompt.

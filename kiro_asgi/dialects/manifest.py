@@ -94,6 +94,9 @@ MODEL: Final = "model"
 CONSTANT: Final = "constant"
 """Operation: answer with the endpoint's own `Endpoint.content`, see `constant`."""
 
+REFUSE: Final = "refuse"
+"""Operation: say why there is nothing at the path, which the description leaves out; of the API's own."""
+
 WEBSOCKET: Final = "WEBSOCKET"
 """In the place of a method: the path takes the handshake of a WebSocket."""
 
@@ -136,6 +139,9 @@ class Endpoint:
 
     content_type: bytes = JSON
     """Of that."""
+
+    verbs: tuple[str, ...] = ()
+    """What may stand behind the last colon of the path, where that says what is to be done; else none."""
 
 
 @runtime_checkable

@@ -129,6 +129,9 @@ class Prices:
     table: Mapping[str, Price] = field(factory=dict, repr=False)
     """Prices by exact name, for models that no pattern fits."""
 
+    currency: str = "USD"
+    """Of all of them."""
+
     @property
     def known(self) -> bool:
         """Whether there is any."""

@@ -215,6 +215,9 @@ class ModelCard:
     embeds: bool | None = None
     """Whether it makes embeddings of texts, and no answers; ``None`` where that is not known."""
 
+    created: int | None = None
+    """Seconds since the epoch at which it came out, as the service lists it; ``None`` where it does not."""
+
     @property
     def thinks(self) -> bool:
         """Whether it is known to think when it is asked to."""

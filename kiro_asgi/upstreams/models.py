@@ -6,6 +6,7 @@ Levels of effort and budgets of thinking are two forms of one setting; most serv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
@@ -86,6 +87,26 @@ def limit_of(entry: Mapping[str, Any], key: str, default: int) -> int:
     """A number of tokens in *entry*; *default* where there is none."""
     return count_of(entry, key) or default
 
+
+LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999, in seconds since the epoch: no date is later."""
+
+
+def moment_of(value: Any) -> int | None:
+    """The second since the epoch that a list writes as a number or as RFC 3339; ``None`` for anything else."""
+    if type(value) in (int, float):
+        return int(value) if 0 < value <= LAST_SECOND else None
+    if type(value) is not str or len(value) > _LONGEST_MOMENT:
+        return None
+    try:
+        read = datetime.fromisoformat(value)
+        return max(int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()), 0) or None
+    except (ValueError, OverflowError):
+        return None
+
+
+_LONGEST_MOMENT: Final = 40
+"""Characters of a moment that is read."""
 
 _LONGEST: Final = 200
 """Characters of a name that are looked at."""

@@ -12,6 +12,7 @@ from openai._models import validate_type as validate_openai
 from openai.pagination import SyncPage as OpenAIPage
 
 from kiro_asgi.dialects.model_list import Listing, render_model, render_models
+from kiro_asgi.model.prices import Price, Rates
 
 
 @frozen
@@ -24,6 +25,7 @@ class Card:
     efforts: tuple[str, ...] = ()
     thinks: bool = False
     embeds: bool | None = None
+    created: int | None = None
 
 
 CARDS = (Card("a/b", "A B"), Card("c", "", 1_000_000, 128_000, False, ("none", "low", "high", "xhigh"), True))
@@ -78,6 +80,7 @@ def test_both_families_find_what_a_model_can() -> None:
         "xhigh",
     }
     assert (able.server_tools.web_search.supported, able.server_tools.code_execution.supported) == (True, False)
+    assert (card.capabilities.structured_outputs.supported, able.citations.supported) == (True, False)
     assert {name: body[name] for name in [*body][-5:]} == {
         "context_window": 1_000_000,
         "max_output_tokens": 128_000,
@@ -98,3 +101,58 @@ def test_a_model_without_abilities_says_so() -> None:
     assert able["thinking"]["types"]["disabled"]["supported"]
     assert able["image_input"]["supported"]
     assert not able["server_tools"]["supported"]
+
+
+@pytest.mark.parametrize(
+    ("card", "date"),
+    [
+        pytest.param(Card("m", created=1_700_000_000), "2023-11-14T22:13:20+00:00", id="as the service lists it"),
+        pytest.param(Card("gpt-4o-2024-08-06"), "2024-08-06T00:00:00+00:00", id="a date in the name"),
+        pytest.param(Card("claude-sonnet-4-5-20250929"), "2025-09-29T00:00:00+00:00", id="the same without dashes"),
+        pytest.param(Card("gpt-4o-2024-08-06", created=5), "1970-01-01T00:00:05+00:00", id="the list before the name"),
+        pytest.param(Card("a-20259999"), "1970-01-01T00:00:00+00:00", id="no date"),
+        pytest.param(Card("a-120250101"), "1970-01-01T00:00:00+00:00", id="a longer number"),
+        pytest.param(
+            Card("m"), "1970-01-01T00:00:00+00:00", id="unknown is the epoch, as the Messages API documents it"
+        ),
+    ],
+)
+def test_the_day_it_came_out(card: Card, date: str) -> None:
+    """In both APIs' members, and the same."""
+    body = json.loads(render_model(Listing(card, "me")))
+
+    read = validate_anthropic(type_=anthropic.types.ModelInfo, value=body)
+    assert (read.created_at.isoformat(), read.created_at.timestamp()) == (date, body["created"])
+
+
+def test_prices_are_those_of_the_operator() -> None:
+    """Of one token, as decimal text under the names of OpenRouter's list, which clients multiply; none where there are
+    none."""
+    rates = Rates(input=1.25e-6, output=1e-5, cache_read=1.25e-7, thinking=2e-5)
+    listing = Listing(CARDS[0], "me", price=Price(rates=rates, request=0.01, credit=0.04), currency="EUR")
+
+    assert json.loads(render_model(listing))["pricing"] == {
+        "currency": "EUR",
+        "prompt": "0.00000125",
+        "completion": "0.00001",
+        "input_cache_read": "0.000000125",
+        "internal_reasoning": "0.00002",
+        "request": "0.01",
+        "credit": "0.04",
+    }
+    assert "pricing" not in json.loads(render_model(LISTINGS[0]))
+    assert json.loads(render_model(Listing(CARDS[0], "me", price=Price(rates=Rates()))))["pricing"] == {
+        "currency": "USD",
+        "prompt": "0",
+        "completion": "0",
+    }
+
+
+def test_embeddings_answer_nothing() -> None:
+    """A model that makes embeddings claims no schema and no citation."""
+    body = json.loads(render_model(Listing(Card("e", embeds=True), "me", cites=True)))
+
+    assert body["architecture"]["output_modalities"] == ["embeddings"]
+    assert not any(body["capabilities"][name]["supported"] for name in ("structured_outputs", "citations"))
+    able = json.loads(render_model(Listing(CARDS[0], "me", cites=True)))["capabilities"]
+    assert able["citations"] == {"supported": True}

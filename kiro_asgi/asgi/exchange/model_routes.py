@@ -16,6 +16,7 @@ from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, Upstream
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text, understood
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
@@ -167,6 +168,8 @@ class Models:
     _providers: Mapping[str, Provider] = field()
     """By name."""
 
+    _prices: Prices = field(factory=Prices)
+
     async def targets(self, name: str) -> tuple[Target, ...]:
         """The targets of *name*, best first; never empty.
 
@@ -255,7 +258,7 @@ class Models:
         listed: dict[str, tuple[str, Listing]] = {}
         for provider in self._ordered():
             for card in provider.catalogue.shown():
-                listing = _listing(provider, card)
+                listing = self._listing(provider, card)
                 if card.id in listed:
                     listing = evolve(listing, card=evolve(card, id=f"{provider.name}/{card.id}"))
                 listed[listing.card.id] = f"{provider.name}/{card.id}", listing
@@ -274,7 +277,12 @@ class Models:
         provider = self._providers[target.upstream]
         card = await provider.catalogue.card(target.model)
         require_permit(permit, provider, card)
-        return _listing(provider, card)
+        return self._listing(provider, card)
+
+    def _listing(self, provider: Provider, card: ModelCard) -> Listing:
+        searches = WEB_SEARCH in provider.setup.upstream.traits.runs or provider.toolbox.has(WEB_SEARCH)
+        price, cites = self._prices.of(provider.name, card.id), provider.setup.upstream.traits.cites
+        return Listing(card, provider.name, searches, price=price, currency=self._prices.currency, cites=cites)
 
     def _ordered(self) -> list[Provider]:
         return [self._providers[name] for name in self._registry.upstreams]
@@ -308,8 +316,3 @@ def require_answers(model: ModelCard) -> None:
             code="unsupported_value",
             param="model",
         )
-
-
-def _listing(provider: Provider, card: ModelCard) -> Listing:
-    searches = WEB_SEARCH in provider.setup.upstream.traits.runs or provider.toolbox.has(WEB_SEARCH)
-    return Listing(card, provider.name, searches)

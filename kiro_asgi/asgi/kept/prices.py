@@ -27,6 +27,7 @@ def new_prices(settings: PriceSettings) -> Prices:
         requests=tuple(_single(settings.requests)),
         credits=tuple(_single(settings.credits)),
         table=_table(Path(settings.file).expanduser()) if settings.file else {},
+        currency=settings.currency,
     )
 
 

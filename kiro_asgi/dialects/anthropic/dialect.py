@@ -32,8 +32,10 @@ from kiro_asgi.dialects.anthropic.shapes import (
     SOURCES,
     TEXTS,
     TEXTS_AND_IMAGES,
+    UNIONS,
     DocumentBlock,
     ImageBlock,
+    MessagesCountBody,
     MessagesRequestBody,
     MessagesTextBlock,
     SearchResultBlock,
@@ -41,7 +43,9 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolUseBlock,
 )
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import Raw, Tagged, read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError
@@ -188,6 +192,11 @@ class AnthropicMessages:
 
     name = API
     traits = DialectTraits(transparent=True)
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of its requests."""
+        return shaped({ANSWER: MessagesRequestBody, COUNT: MessagesCountBody}, UNIONS)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read the body of ``POST /v1/messages``, and the beta features that *headers* ask for.

@@ -301,4 +301,6 @@ TEXTS_AND_IMAGES: Final = Tagged(
     MessagesTextBlock | ImageBlock | Raw, MappingProxyType({"text": MessagesTextBlock, "image": ImageBlock})
 )
 
-CONVERTER: Final = make_converter(MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)
+UNIONS: Final = (MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)
+
+CONVERTER: Final = make_converter(*UNIONS)

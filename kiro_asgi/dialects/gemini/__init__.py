@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kiro_asgi.dialects.base import Dialect
-from kiro_asgi.dialects.manifest import DialectManifest, DialectOptions, Endpoint
+from kiro_asgi.dialects.manifest import REFUSE, DialectManifest, DialectOptions, Endpoint
+
+VERBS: Final = ("generateContent", "streamGenerateContent", "countTokens")
+"""What can be done with a model."""
 
 
 def _make(options: DialectOptions) -> Dialect:
@@ -24,14 +27,14 @@ def _endpoints() -> Iterator[Endpoint]:
     """Each version is the same API; ``/v1/models`` is other APIs' as well, and every file of theirs below ``/v1``."""
     versions = ("v1beta", "v1", "v1alpha")
     for version in versions:
-        yield Endpoint("POST", f"/{version}/models/{{model:path}}", "call")
+        yield Endpoint("POST", f"/{version}/models/{{model:path}}", "call", verbs=VERBS)
     for version in ("v1beta", "v1alpha"):
         yield Endpoint("GET", f"/{version}/models", "models")
         yield Endpoint("GET", f"/{version}/models/{{model:path}}", "model")
         for method in ("GET", "POST", "DELETE"):
-            yield Endpoint(method, f"/{version}/{{resource:path}}", "refuse")
+            yield Endpoint(method, f"/{version}/{{resource:path}}", REFUSE)
     for version in versions:
-        yield Endpoint("POST", f"/upload/{version}/{{resource:path}}", "refuse")
+        yield Endpoint("POST", f"/upload/{version}/{{resource:path}}", REFUSE)
 
 
 GEMINI: Final = DialectManifest(

@@ -17,9 +17,10 @@ from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
 from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
-from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, FileData, GenerateBody, ToolBody
+from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, CountBody, FileData, GenerateBody, ToolBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.schema import BodyShape
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
@@ -85,6 +86,15 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
 
 
 _JSON = b"application/json; charset=UTF-8"
+_EVENTS = b"text/event-stream"
+
+_BODIES: Final[Mapping[str, BodyShape]] = MappingProxyType(
+    {
+        "generateContent": BodyShape(GenerateBody, spelled=camel_case),
+        "streamGenerateContent": BodyShape(GenerateBody, spelled=camel_case, streamed=(_JSON, _EVENTS)),
+        "countTokens": BodyShape(CountBody, spelled=camel_case),
+    }
+)
 
 
 @frozen
@@ -97,6 +107,11 @@ class GeminiApi:
     name = API
     traits = DialectTraits(body_type=_JSON, cites_pages_only=True, transparent=True)
     _stream = False
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of its requests."""
+        return _BODIES
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request to generate content.

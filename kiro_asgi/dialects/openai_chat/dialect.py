@@ -16,6 +16,7 @@ from kiro_asgi.dialects.base import (
     RequestHeaders,
     ResponseMeta,
 )
+from kiro_asgi.dialects.manifest import ANSWER, EMBED
 from kiro_asgi.dialects.openai_chat import embeddings
 from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
@@ -28,6 +29,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     MESSAGES,
     PARTS,
     TOOLS,
+    UNIONS,
     ChatCall,
     ChatRequestBody,
     ContentPart,
@@ -36,6 +38,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
 )
 from kiro_asgi.dialects.openai_common import error_reply
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
 from kiro_asgi.errors import KiroAsgiError
@@ -168,6 +171,11 @@ class OpenAIChat:
     @traits.default
     def _traits(self) -> DialectTraits:
         return DialectTraits(cites_pages_only=True, transparent=True, alters_streams=self.usage_in_finish_chunk)
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of its requests."""
+        return shaped({ANSWER: ChatRequestBody, EMBED: embeddings.EmbeddingsBody}, UNIONS)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request."""

@@ -400,4 +400,6 @@ class ChatRequestBody(Shape):
     reasoning: Any = None
 
 
-CONVERTER: Final = make_converter(PARTS, MESSAGES, TOOLS, FORMATS)
+UNIONS: Final = (PARTS, MESSAGES, TOOLS, FORMATS)
+
+CONVERTER: Final = make_converter(*UNIONS)

@@ -20,9 +20,11 @@ from attrs import define, field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
+from kiro_asgi.dialects.manifest import ANSWER
 from kiro_asgi.dialects.openai_common import ChunkStream, StreamOptions, error_reply, read_sampling, usage_object
 from kiro_asgi.dialects.pieces import dump_text
 from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.unread import Beside, Finding, Reading, noted, unread
 from kiro_asgi.errors import KiroAsgiError
@@ -223,6 +225,11 @@ class OpenAICompletions:
 
     name = "openai_completions"
     traits = DialectTraits()
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of its requests."""
+        return shaped({ANSWER: CompletionsBody})
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.

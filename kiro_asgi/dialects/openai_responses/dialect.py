@@ -12,10 +12,12 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
+from kiro_asgi.dialects.openai_responses.kept import ConversationBody
 from kiro_asgi.dialects.openai_responses.parsing import SEALED, options_of, parse_request
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.response import refusal
@@ -28,10 +30,12 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     MEMBERS,
     PARTS,
     TOOLS,
+    UNIONS,
     ResponsesBody,
     ResponsesJsonSchemaFormat,
 )
 from kiro_asgi.dialects.passthrough import Fault, RequestPeek
+from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import Raw, read_json
 from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError
@@ -87,6 +91,11 @@ def _seals(item: Any) -> bool:
     return any(each.get("type") == "reasoning" and each.get("encrypted_content") for each in objects_of([item]))
 
 
+_ASKING: Final = (ANSWER, COUNT, "compact")
+_CONVERSING: Final = ("make_conversation", "change_conversation", "add_items")
+"""Operations whose bodies are a request for an answer, and a conversation or a part of one."""
+
+
 @frozen
 class OpenAIResponses:
     """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
@@ -102,6 +111,12 @@ class OpenAIResponses:
 
     name = API
     traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True)
+
+    @property
+    def bodies(self) -> Mapping[str, BodyShape]:
+        """The bodies of its requests."""
+        conversing = dict.fromkeys(_CONVERSING, ConversationBody)
+        return shaped({**dict.fromkeys(_ASKING, ResponsesBody), **conversing}, UNIONS)
 
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request.

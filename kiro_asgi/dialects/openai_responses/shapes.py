@@ -484,4 +484,6 @@ class ResponsesBody(Shape):
     """Not of this API; a client that sends it means the Chat Completions API."""
 
 
-CONVERTER: Final = make_converter(PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)
+UNIONS: Final = (PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)
+
+CONVERTER: Final = make_converter(*UNIONS)

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from attrs import evolve, frozen
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
-from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
+from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, moment_of, read_listing
 from kiro_asgi.wire.json import object_of, text_of
 
 MAX_NAME: Final = 200
@@ -221,6 +221,7 @@ def _card(entry: Any) -> ModelCard | None:
         name=text_of(entry, "display_name") or known.name,
         context_window=limit_of(entry, "max_input_tokens", known.context_window),
         max_output_tokens=limit_of(entry, "max_tokens", known.max_output_tokens),
+        created=moment_of(entry.get("created_at")),
         **(_abilities(abilities, known) if type(abilities) is dict else {}),
     )
 

@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kiro_asgi.model.prompt import Attachment, Document, Image, ToolChoiceMode
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
 from kiro_asgi.upstreams.bedrock.settings import GEOGRAPHIES
-from kiro_asgi.upstreams.models import expected, listed, read_listing
-from kiro_asgi.wire.json import objects_of, text_of
+from kiro_asgi.upstreams.models import expected, listed, moment_of, read_listing
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 _AUTO, _ANY, _NAMED = ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED
 
@@ -299,7 +299,8 @@ def _foundation(entry: Any) -> ModelCard | None:
         return None
     if "ON_DEMAND" not in _words(entry, "inferenceTypesSupported", "ON_DEMAND"):
         return None
-    return card_of(model, text_of(entry, "modelName"), images="IMAGE" in _words(entry, "inputModalities", "IMAGE"))
+    card = card_of(model, text_of(entry, "modelName"), images="IMAGE" in _words(entry, "inputModalities", "IMAGE"))
+    return evolve(card, created=moment_of(object_of(lifecycle).get("startOfLifeTime")))
 
 
 def _words(entry: Mapping[str, Any], key: str, default: str) -> list[Any]:

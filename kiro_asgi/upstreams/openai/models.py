@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.upstreams.base import ModelCard, ModelPage, ThinkingForm
-from kiro_asgi.upstreams.models import LEVELS, expected, listed, read_listing
+from kiro_asgi.upstreams.models import LEVELS, expected, listed, moment_of, read_listing
 from kiro_asgi.wire.json import count
 
 USUAL_EFFORTS: Final = ("low", "medium", "high")
@@ -193,6 +193,7 @@ def _read(entry: Any) -> ModelCard | None:
         tuple(level for level in LEVELS if level in efforts) if type(efforts) is list else known.efforts,
         thinking=_thinking(entry),
         embeds=_KINDS.get(str(_at(entry, ("type",))), known.embeds),
+        created=moment_of(_at(entry, ("created",))),
     )
 
 
