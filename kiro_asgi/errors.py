@@ -6,7 +6,7 @@ so ``except KiroAsgiError`` is complete: whatever escapes it is a bug.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 __all__ = [
     "AnswerTooLarge",
@@ -57,6 +57,14 @@ __all__ = [
 ]
 
 
+class ServiceReply(NamedTuple):
+    """A service's own answer to a request, which is an error."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
 class KiroAsgiError(Exception):
     """Base of every deliberate error.
 
@@ -69,6 +77,7 @@ class KiroAsgiError(Exception):
     Attributes:
         retried: Whether the gateway has tried more than once before it gave up, so that its client need not.
         asked: Whether the upstream was asked at all; false where an earlier fault stands in for its answer.
+        given: The service's own words, where its client speaks the same API and may act on them; else ``None``.
     """
 
     status: ClassVar[int] = 500
@@ -85,6 +94,7 @@ class KiroAsgiError(Exception):
         self.param = param
         self.retried = False
         self.asked = True
+        self.given: ServiceReply | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"

@@ -20,6 +20,12 @@ BETAS: Final = 100
 BETA_CHARACTERS: Final = 200
 """The name of such a feature; a longer one is not asked for."""
 
+API_HEADERS: Final = 32
+"""Headers of a client's API (``anthropic-…``) that go on with its bytes; those beyond it stay behind."""
+
+API_HEADER_CHARACTERS: Final = 1_000
+"""The value of such a header; a longer one stays behind."""
+
 PREFLIGHT_BYTES: Final = 4096
 """Bytes of the names of headers that a page of another origin asks to send; beyond it none of them is allowed."""
 

@@ -427,6 +427,23 @@ def crossing() -> Iterator[Row]:
         yield row["what"], *(f"``{row['services'][name]}``" for name in services)
 
 
+CONTRACTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "contracts.toml").read_text("utf-8"))
+
+
+def contract(client: str) -> Iterator[Row]:
+    """What a client's vendor demands, what is done here, and the tests that hold it."""
+    yield "Demand", "Here", "Held by"
+    for row in CONTRACTS[client]["demands"]:
+        yield row["what"], row["here"], "\n".join(f"``{it.removeprefix('tests/')}``\n" for it in row["tests"]).rstrip()
+
+
+def contract_sources(client: str) -> Iterator[Row]:
+    """The version that is tested, and where the demands are from."""
+    named = CONTRACTS[client]
+    yield "Tested with", "Sources"
+    yield f"{named['title']} {named['version']}", "\n".join(f"{it}\n" for it in named["sources"]).rstrip()
+
+
 HOSTS = tomllib.loads((Path(__file__).parent.parent / "reference" / "hosts.toml").read_text("utf-8"))
 
 
@@ -542,6 +559,8 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "crossing-said": (crossing_said, "28 18 18 18 18"),
     "crossing": (crossing, "16 12 12 12 12 12 12 12"),
     "matrix-versions": (matrix_versions, "40 60"),
+    **{f"contract-{it}": (partial(contract, it), "34 30 36") for it in CONTRACTS},
+    **{f"contract-{it}-sources": (partial(contract_sources, it), "30 70") for it in CONTRACTS},
     "hosts-hypercorn": (lambda: hosts(HYPERCORN), "28 18 18 18 18"),
     "hosts-others": (lambda: hosts([server for server in SERVERS if server not in HYPERCORN]), "28 12 12 12 12 12 12"),
     "hosts-troubles": (hosts_troubles, "6 94"),

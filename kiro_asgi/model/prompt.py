@@ -496,6 +496,10 @@ class Prompt:
     unread: Unread | None = field(default=None, eq=False, kw_only=True)
     """As for `Text`."""
 
+    attribution: str = field(default="", eq=False, kw_only=True)
+    """A line about the client that stands before the system texts, as Claude Code writes it.  It is for services of the
+    client's API, which take it out; no model reads it."""
+
     system_unread: Mapping[int, Unread] = field(factory=dict, eq=False, kw_only=True)
     """The same for system texts, by their index."""
 

@@ -226,18 +226,54 @@ async def test_what_failed_before_the_commit_is_tried_again(api, stream, direct,
 @on_each_loop
 @EACH_API
 @EACH_MODE
-async def test_a_refusal_is_told_in_our_envelope(api, stream, direct, sim):
-    """Statuses mean what the upstream's table of faults says, so retries and credentials work as for any request."""
-    refusal = (
-        Head(status=400, content_type="application/json"),
-        RawBytes(b'{"type": "error", "error": {"type": "invalid_request_error", "message": "no such thing"}}'),
-    )
-    sim.enqueue(refusal, operation=OPERATIONS[api])
+async def test_a_refusal_of_the_request_is_told_as_it_came(api, stream, direct, sim):
+    """Byte for byte: Claude Code asks differently by the service's own words, and an envelope would hide them."""
+    said = b'{"type": "error",  "error": {"type": "invalid_request_error", "message": "no such thing"}, "more": [1]}'
+    sim.enqueue((Head(status=400, content_type="application/json"), RawBytes(said)), operation=OPERATIONS[api])
     exchange = await asking(api, stream=stream).run(direct())
 
     assert (exchange.status, len(asked(sim, api))) == (400, 1)
-    assert "no such thing" in exchange.json()["error"]["message"]
-    assert exchange.headers["x-should-retry"] == "false"
+    assert exchange.content == said
+    assert (exchange.headers["content-type"], exchange.headers["x-should-retry"]) == ("application/json", "false")
+    assert exchange.headers["x-request-id"].startswith("req_")
+
+
+@on_each_loop
+@EACH_API
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        pytest.param(401, "application/json", '{"error": {"message": "bad key KEPT"}}', id="a credential"),
+        pytest.param(403, "application/json", '{"error": {"message": "KEPT"}}', id="a right"),
+        pytest.param(400, "text/html", "<html>KEPT</html>", id="a page"),
+        pytest.param(400, "application/json", "[1]  ", id="no report"),
+        pytest.param(400, "application/json", '{"error": {"message": "k KEPT"}', id="no JSON"),
+        pytest.param(400, "application/json", '{"error": {"message": "%s"}}' % ("x" * 70_000), id="too large"),
+    ],
+)
+async def test_other_refusals_are_told_in_our_envelope(api, status, kind, body, direct, sim):
+    """What is about the gateway's own credential is not the client's, and what is no answer of the API is none."""
+    steps = (Head(status=status, content_type=kind), RawBytes(body.encode()))
+    for _ in range(4):
+        sim.enqueue(steps, operation=OPERATIONS[api])
+    exchange = await asking(api, stream=False).run(direct())
+
+    assert exchange.status >= 400
+    assert exchange.content != body.encode()
+    assert exchange.json()["error"]["message"]
+
+
+@on_each_loop
+@EACH_API
+async def test_a_secret_in_a_refusal_is_not_told(api, direct, service, sim):
+    """Some services quote the key that they were shown."""
+    said = b'{"error": {"type": "invalid_request_error", "message": "not with the key secret-of-the-operator"}}'
+    sim.enqueue((Head(status=400, content_type="application/json"), RawBytes(said)), operation=OPERATIONS[api])
+    keyed = {**upstreams(service.url)[api], "api_key": "secret-of-the-operator"}
+    exchange = await asking(api, stream=False).run(direct(**{api: keyed}))
+
+    assert exchange.status == 400
+    assert b"secret-of-the-operator" not in exchange.content
 
 
 @on_each_loop

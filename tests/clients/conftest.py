@@ -6,11 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kiro_asgi.replay import Replay, derive
 from kiro_asgi.tapes import Tape, load_tapes
+from tests.clients.contracts import printed
 from tests.clients.surroundings import CONNECTED, Gateway, obstacle, running
 from tests.conformance import node
 from tests.installing import installed, room
@@ -97,3 +99,18 @@ def project(tmp_path: Path) -> Path:
     made.mkdir()
     (made / "notes.txt").write_text("Buy bread.\n")
     return made
+
+
+_WORST = ("failed", "error", "skipped", "passed")
+"""What can become of a test; of several with one name the first of these counts."""
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what each client's vendor demands, with what became of it."""
+    outcomes: dict[str, str] = {}
+    for word in reversed(_WORST):
+        for report in terminalreporter.stats.get(word, ()):
+            outcomes[report.nodeid.partition("[")[0]] = word
+    terminalreporter.section("what clients demand")
+    for line in printed(outcomes):
+        terminalreporter.line(line)

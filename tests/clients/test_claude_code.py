@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kiro_asgi.tapes import load_tapes
 from tests.clients.pages import exported
 from tests.clients.surroundings import Gateway, running
 
@@ -164,3 +166,63 @@ def test_a_spent_quota_ends_the_turn_at_once(
 
     assert end["is_error"] and "402" in end["result"]
     assert log.count("POST /v1/messages 402") == 1, log
+
+
+def test_discovery(packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path) -> None:
+    """It asks for the models once, has them within its three seconds, and keeps those whose names it knows."""
+    with running(tmp_path, "--access-log", secluded=secluded) as gateway:
+        claude = ClaudeCode(gateway, packages, home, project)
+        del claude.environ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]
+        claude.environ["CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY"] = "1"
+        claude.ask("sim:text")
+        log = gateway.stop()
+
+    assert log.count("GET /v1/models 200") == 1, log
+    kept = json.loads((home / ".claude" / "cache" / "gateway-models.json").read_text("utf-8"))
+    names = [it["id"] for it in kept["models"]]
+    assert "claude-sonnet-4.5" in names, kept
+    assert all("claude" in name or "anthropic" in name for name in names)
+
+
+ANTHROPIC = "anthropic/claude-sonnet-4-5"
+
+
+def test_all_of_a_request_reaches_its_own_service(
+    packages: Path, home: Path, project: Path, secluded: bool, tmp_path: Path
+) -> None:
+    """Each beta, the version, every member of the body and of its tools and blocks, but for the model's name."""
+    tapes = tmp_path / "tapes"
+    recorded = {"PATH": str(tapes), "WHEN": "all", "CONTENT": "full"}
+    with running(
+        tmp_path, secluded=secluded, **{f"KIRO_ASGI__TAPES__{name}": value for name, value in recorded.items()}
+    ) as gateway:
+        claude = ClaudeCode(gateway, packages, home, project)
+        claude.environ["ANTHROPIC_MODEL"] = ANTHROPIC
+        claude.ask('sim:tool=Bash {"command": "echo one"}', "--allowedTools", "Bash")
+        gateway.stop()
+
+    asked = [tape for tape in load_tapes(tapes) if tape.request.text("path") == "/v1/messages"]
+    sent = {id(tape): next(tape.of("up.request")) for tape in asked}
+    assert len(asked) >= 2
+    for tape in asked:
+        ours, theirs = json.loads(sent[id(tape)].data), json.loads(tape.request.data)
+        if theirs["model"] != ANTHROPIC:
+            continue
+        betas = {it.strip() for it in tape.request.header(b"anthropic-beta").split(b",")}
+        assert betas <= {*sent[id(tape)].header(b"anthropic-beta").split(b",")}
+        assert sent[id(tape)].header(b"anthropic-version") == tape.request.header(b"anthropic-version")
+        assert [*missing(theirs, ours, "")] == []
+
+
+def missing(given: Any, passed: Any, place: str) -> Iterator[str]:
+    """Places of *given* that *passed* has not, or has differently."""
+    if place == ".model":
+        return
+    if isinstance(given, dict) and isinstance(passed, dict):
+        for name, value in given.items():
+            yield from missing(value, passed.get(name), f"{place}.{name}")
+    elif isinstance(given, list) and isinstance(passed, list) and len(given) == len(passed):
+        for at, (one, other) in enumerate(zip(given, passed, strict=True)):
+            yield from missing(one, other, f"{place}[{at}]")
+    elif given != passed:
+        yield f"{place}: {json.dumps(given)[:200]} became {json.dumps(passed)[:200]}"

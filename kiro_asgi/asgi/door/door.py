@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from logging import getLogger
 from typing import Final
 
-from attrs import define
+from attrs import define, evolve
 
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.readiness import ReadinessCheck
@@ -139,6 +139,9 @@ class Door:
             _log.warning("the store cannot be used: %s", error.detail, extra={"request_id": call.request_id})
         dialect = self._dialects[self._routes.api(call.scope).name]
         reply = dialect.error(self._secrets.shown(error), call.request_id)
+        if error.given is not None:
+            status, kind, body = error.given
+            reply = evolve(reply, status=status, content_type=kind.encode("latin-1"), body=self._secrets.hide_in(body))
         await call.respond(reply.status, reply.body, [(b"content-type", reply.content_type), *reply.headers])
 
 

@@ -25,7 +25,15 @@ from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
-from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamFault
+from kiro_asgi.errors import (
+    AnswerTooLarge,
+    ContextTooLong,
+    KiroAsgiError,
+    ServiceReply,
+    UpstreamFault,
+    UpstreamRejected,
+)
+from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import Event, Usage, UsageSource
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.message import Message
@@ -39,6 +47,7 @@ from kiro_asgi.stages.thinking import KEPT
 from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON
 from kiro_asgi.upstreams.settings import AnswerOptions
+from kiro_asgi.wire.json import JsonError, loads
 
 _BYTES_A_TOKEN: Final = 4
 
@@ -456,6 +465,15 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         if not source.peek.stream:  # nothing comes of such an answer before it is complete
             self.first_event_timeout = self._settings.limits.request_timeout
 
+    def _keep(self, refusal: KiroAsgiError, reply: ServiceReply) -> None:
+        """Keep what the service says of the request itself: clients of its API read its words, and ask differently.
+
+        What it says of a credential or a quota is not the client's, and a body that was cut is no answer.
+        """
+        is_whole = len(reply.body) <= REFUSAL_BYTES and essence(reply.content_type) == JSON
+        if isinstance(refusal, UpstreamRejected | ContextTooLong) and is_whole and _is_report(reply.body):
+            refusal.given = reply
+
     @property
     def begun(self) -> bool:
         """Whether there has been an event."""
@@ -539,3 +557,12 @@ def _fault_of(upstream: Upstream) -> Fault:
         return UpstreamFault("the upstream reports an error", code="stream.error")
 
     return fault
+
+
+def _is_report(body: bytes) -> bool:
+    """Whether *body* is a JSON object that reports an error."""
+    try:
+        report = loads(body)
+    except JsonError:
+        return False
+    return type(report) is dict and "error" in report

@@ -18,7 +18,7 @@ from kiro_asgi.asgi.exchange.reports import log_refusal
 from kiro_asgi.asgi.kept.secrets import Secrets
 from kiro_asgi.asgi.scheduling import SHORT, Offload, Pace
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamTimeout
+from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, ServiceReply, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
@@ -265,8 +265,12 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         # Before anything parses or logs it: some services quote the key that they refuse.
         body = self._exchange.credential.hidden_in(b"".join(self._chunks))
         refusal = unavailable(self._exchange.upstream.fault(self.status, self._headers, body), self.status)
+        self._keep(refusal, ServiceReply(self.status, _value(self._headers, b"content-type"), body))
         log_refusal(self._exchange, self.status, self._headers, refusal)
         raise refusal
+
+    def _keep(self, refusal: KiroAsgiError, reply: ServiceReply) -> None:
+        """Keep the service's own words with *refusal*, where the client should have them: it speaks another API."""
 
     def _taken(self) -> list[bytes]:
         """Take the chunks that have arrived out of the buffer."""

@@ -17,6 +17,7 @@ from kiro_asgi.dialects.anthropic.errors import error_reply
 from kiro_asgi.dialects.anthropic.parsing import (
     ATTRIBUTION,
     CHOICES,
+    DISPLAYS,
     EFFORTS,
     MODES,
     known_tool,
@@ -57,8 +58,6 @@ from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 _TEXTS: Final = frozenset({"text", "search_result"})
 """Blocks that are read as text."""
-
-_DISPLAYS: Final = ("omitted", "summarized")
 
 
 @frozen
@@ -121,7 +120,8 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
         yield "fields.no_effect", "metadata.user_id", API  # it names a person, and no session
     thinking, choice = object_of(value.get("thinking")), object_of(value.get("tool_choice"))
     yield from words(thinking.get("type"), "thinking.type", MODES)
-    yield from words(thinking.get("display"), "thinking.display", _DISPLAYS)
+    if thinking.get("display") not in (None, *DISPLAYS):
+        yield "values.unknown", "thinking.display", API
     if thinking.get("budget_tokens") is not None and thinking.get("type") != "enabled":
         yield "fields.ignored", "thinking.budget_tokens"
     yield from words(object_of(value.get("output_config")).get("effort"), "output_config.effort", EFFORTS)
@@ -132,7 +132,7 @@ def _attribution(system: Any) -> Iterator[Finding]:
     first, place = (system[:1], "system[0].text") if isinstance(system, list) else ([{"text": system}], "system")
     for block in objects_of(first):
         if str(block.get("text")).startswith(ATTRIBUTION):
-            yield "system.attribution", place
+            yield "system.attribution", place, API
 
 
 def _no_texts(content: Any, place: str) -> Iterator[Finding]:

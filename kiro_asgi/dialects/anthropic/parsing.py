@@ -299,8 +299,10 @@ def _member(document: str) -> str:
 
 
 ATTRIBUTION: Final = "x-anthropic-billing-header:"
-"""How the line begins that Claude Code puts before its system text; it changes with every request and means nothing to
-the model."""
+"""How the line begins that Claude Code puts before its system text; it means nothing to the model.
+
+Source: https://code.claude.com/docs/en/llm-gateway-protocol
+"""
 
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 
@@ -312,6 +314,9 @@ MODES: Final = MappingProxyType(
         "disabled": ThinkingMode.DISABLED,
     }
 )
+
+DISPLAYS: Final = ("omitted", "summarized")
+"""How thinking may be shown; new ways are the service's own."""
 
 _PLAIN_MODES: Final = frozenset({"enabled", "adaptive", "disabled"})
 """Those that every model of the service has."""
@@ -355,10 +360,12 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
     if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
     system = tuple(_system(request.system))
+    attribution = next(_texts(request.system), MessagesTextBlock("")).text.partition("\n")[0]
     prompt = Prompt(
         request.model,
         turns,
         system=tuple(text for text, _, _ in system),
+        attribution=attribution if attribution.startswith(ATTRIBUTION) else "",
         system_marks={index: mark for index, (_, mark, _) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
         tools=_parse_tools(request.tools or (), choice),
@@ -385,6 +392,8 @@ def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:
     }
     if thinking is not None and thinking.type not in _PLAIN_MODES:
         more["thinking"] = {**thinking.unread, **_sent(thinking)}
+    elif thinking is not None and thinking.display not in (None, *DISPLAYS):
+        more["thinking"] = {**thinking.unread, "display": thinking.display}
     if output is not None and output.effort is not None and output.effort not in EFFORTS:
         more["output_config"] = {**output.unread, "effort": output.effort}
     return {name: value for name, value in more.items() if value}
@@ -446,15 +455,15 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _system(system: Any) -> Iterator[tuple[str, str, Unread | None]]:
     """Its texts in order, without the attribution line, each with its mark for the cache, and what was not read."""
-    blocks = (MessagesTextBlock(system),) if isinstance(system, str) else system or ()
-    texts = [
-        (each.text, read_mark(each.cache_control), beside(each))
-        for each in blocks
-        if isinstance(each, MessagesTextBlock)
-    ]
+    texts = [(each.text, read_mark(each.cache_control), beside(each)) for each in _texts(system)]
     if texts and texts[0][0].startswith(ATTRIBUTION):
         texts[0] = texts[0][0].partition("\n")[2], *texts[0][1:]
     return (each for each in texts if each[0])
+
+
+def _texts(system: Any) -> Iterator[MessagesTextBlock]:
+    blocks = (MessagesTextBlock(system),) if isinstance(system, str) else system or ()
+    return (each for each in blocks if isinstance(each, MessagesTextBlock))
 
 
 def _thinking(request: MessagesCountBody) -> Thinking:

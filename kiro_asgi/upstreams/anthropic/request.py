@@ -121,11 +121,17 @@ def length_and_thinking(
         if prompt.thinking.budget_tokens is not None:
             notes.applies("thinking.adaptive", "thinking")
         display = "omitted" if prompt.thinking.omitted else "summarized"
-        fields["thinking"] = {"type": "adaptive", "display": display}
+        fields["thinking"] = {"type": "adaptive", **({} if _is_shown_otherwise(prompt) else {"display": display})}
     elif prompt.thinking.mode is ThinkingMode.DISABLED and family.thinks:
         fields["thinking"] = {"type": "disabled"}
     effort = _effort(asked, thinking)
     return {**fields, "output_config": {"effort": effort}} if effort else fields
+
+
+def _is_shown_otherwise(prompt: Prompt) -> bool:
+    """Whether the client has its thinking shown in a way of the API that is not known here, and written back."""
+    rest = prompt.unread.members.get("thinking") if prompt.unread is not None and prompt.unread.api == API else None
+    return isinstance(rest, Mapping) and "display" in rest
 
 
 def _effort(asked: _ThinkingRequest, thinking: bool) -> str:
@@ -432,7 +438,7 @@ def _held(result: ToolResult) -> Container[type]:
 
 
 def _system(prompt: Prompt, write: WriteBack, *, with_schema: bool) -> list[dict[str, Any]]:
-    texts: list[dict[str, Any]] = []
+    texts = [{"type": "text", "text": prompt.attribution}] if prompt.attribution else list[dict[str, Any]]()
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
             block = {"type": "text", "text": text}

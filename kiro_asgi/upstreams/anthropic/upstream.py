@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Set
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from attrs import Attribute, define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import API_HEADER_CHARACTERS, API_HEADERS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.prompt import Attachment, Prompt
@@ -61,6 +63,25 @@ _VERSION: Final = re.compile(rb"[\w.:/-]{1,200}", re.ASCII)
 """Names that a version may have."""
 
 
+_OWN: Final = frozenset(
+    {b"anthropic-version", b"anthropic-beta", b"anthropic-api-key", b"anthropic-dangerous-direct-browser-access"}
+)
+"""Headers of the API that are made here, or are about a client's own connection."""
+
+_NAME: Final = re.compile(rb"anthropic-[a-z0-9-]{1,100}")
+_VALUE: Final = re.compile(rb"[!-~](?:[ -~]*[!-~])?")
+
+
+def _is_passed_on(header: tuple[bytes, bytes]) -> bool:
+    """Whether a client's *header*, its name in lower case, goes on with its bytes.
+
+    Source: https://code.claude.com/docs/en/llm-gateway-protocol
+    """
+    name, value = header
+    fits = len(value) <= API_HEADER_CHARACTERS and _VALUE.fullmatch(value)
+    return bool(fits and name not in _OWN and _NAME.fullmatch(name))
+
+
 @frozen(kw_only=True)
 class MessagesEndpoint:
     """The operator's part of every request."""
@@ -100,11 +121,16 @@ class MessagesEndpoint:
         return self._request("GET", credential, path, headers)
 
     def pass_on(self, credential: Credential, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> UpstreamRequest:
-        """Pass a client's request on, with the version and betas that its headers name."""
+        """Pass a client's request on, with the version and betas that its headers name, and the API's other headers.
+
+        Which there are is not for us to know: new ones come with new features, and a feature of which one half is
+        missing is a refused request.  The operator's own headers stand in their place.
+        """
         headers = [*headers]
         versions = [value.strip() for name, value in headers if name.lower() == b"anthropic-version"]
         version = next(filter(_VERSION.fullmatch, reversed(versions)), self.version.encode())
-        own = self._headers(credential, (_JSON,), version, betas_in(headers))
+        more = islice(filter(_is_passed_on, ((name.lower(), value) for name, value in headers)), API_HEADERS)
+        own = self._headers(credential, (_JSON, *dict(more).items()), version, betas_in(headers))
         return self._request("POST", credential, "/v1/messages", own, body)
 
     def _request(

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from kiro_asgi.errors import ConfigError, UpstreamProtocolError, UpstreamRejected
-from kiro_asgi.limits import BETA_CHARACTERS, BETAS
+from kiro_asgi.limits import API_HEADER_CHARACTERS, API_HEADERS, BETA_CHARACTERS, BETAS
 from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.prompt import Document, Image, Prompt, Thinking, ThinkingMode, ThinkingPart, Tool
 from kiro_asgi.stages.estimate import DOCUMENT_TOKENS, IMAGE_TOKENS, TURN_TOKENS, TokenEstimator
@@ -109,6 +109,12 @@ def test_a_clients_request_goes_on() -> None:
             (b"cookie", b"c=1"),
             (b"user-agent", b"client/1"),
             (b"x-other", b"1"),
+            (b"Anthropic-Workspace-Id", b"wrkspc_1"),
+            (b"anthropic-of-tomorrow", b"some value"),
+            (b"anthropic-broken", b"a\r\nx-api-key: b"),
+            (b"anthropic-long", b"a" * (API_HEADER_CHARACTERS + 1)),
+            (b"anthropic-dangerous-direct-browser-access", b"true"),
+            (b"x-claude-code-session-id", b"s"),
         ],
         BUDGETED,
         True,
@@ -121,7 +127,20 @@ def test_a_clients_request_goes_on() -> None:
         b"anthropic-beta": b"one,two,ours",
         b"x-api-key": b"sk-ant-secret",
         b"user-agent": b"kiro-asgi",
+        b"anthropic-workspace-id": b"wrkspc_1",
+        b"anthropic-of-tomorrow": b"some value",
     }
+
+
+def test_headers_of_the_api_are_bounded_and_the_operators_come_first() -> None:
+    """However many a client sends; and where the operator has set one, a client cannot."""
+    upstream = evolve(ANTHROPIC, headers=((b"anthropic-workspace-id", b"ours"),))
+    given = [(b"anthropic-workspace-id", b"theirs"), *((b"anthropic-h%d" % at, b"1") for at in range(API_HEADERS * 2))]
+    assert upstream.forwarding is not None
+    sent = upstream.forwarding.request(b"", KEY, given, BUDGETED, True).headers
+
+    assert [value for name, value in sent if name == b"anthropic-workspace-id"] == [b"ours"]
+    assert sum(name.startswith(b"anthropic-h") for name, _ in sent) == API_HEADERS - 1
 
 
 def test_a_translated_request_asks_for_the_clients_features() -> None:
