@@ -127,7 +127,7 @@ NAMED = re.compile(
 APIS = tuple(
     f"apis.{path.stem}"
     for path in (ROOT / "apis").iterdir()
-    if path.stem not in ("__init__", "operations", "gateway", "start_page")
+    if path.stem not in ("__init__", "operations", "gateway", "start_page", "description")
 )
 """What awaits for one client API: homes of that API, which its manifest names."""
 
