@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import call_lacks
+from kiro_asgi.interface import must_be_text, must_stand_for
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
 __all__ = ["Bounds", "Choices", "ExtensionManifest", "ExtensionSettings", "Shape", "setting"]
@@ -41,16 +41,6 @@ def _refused(manifest: ExtensionManifest[Any], words: str) -> ConfigError:
     return ConfigError(message, code="config.manifest")
 
 
-def _check_text(manifest: ExtensionManifest[Any], attribute: Attribute[str], value: object) -> None:
-    if not isinstance(value, str):
-        raise _refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
-
-
-def _check_make(manifest: ExtensionManifest[Any], attribute: Attribute[Any], value: object) -> None:
-    if words := call_lacks(value, _make):
-        raise _refused(manifest, f"make {words}")
-
-
 @frozen(kw_only=True)
 class ExtensionManifest(Generic[T]):
     """One thing that a package offers.
@@ -61,13 +51,13 @@ class ExtensionManifest(Generic[T]):
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=_check_text)
+    name: str = field(validator=must_be_text(_refused))
     """Of its table of settings, and of its entry point."""
 
-    title: str = field(validator=_check_text)
+    title: str = field(validator=must_be_text(_refused))
     """Name in messages and pages."""
 
-    make: Callable[[Any], T] = field(validator=_check_make)
+    make: Callable[[Any], T] = field(validator=must_stand_for(_make, _refused))
     """Make it of its settings, once for each application.  A setting that cannot work is a
     `kiro_asgi.ConfigError`."""
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from types import FunctionType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 _AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 """In the annotation of a plain function: what it returns can be awaited."""
@@ -58,6 +58,30 @@ def is_async(given: Callable[..., Any]) -> bool:
     """Whether *given* gives something to await; what wraps an async function, as a context manager does, may not."""
     function = _function(given)
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+Refused: TypeAlias = Callable[[Any, str], Exception]
+"""Makes the error that refuses a manifest, for a reason in a few words that begin with the name of a member."""
+
+
+def must_be_text(refused: Refused) -> Callable[[Any, Any, Any], None]:
+    """Make the validator of a manifest's member that is text."""
+
+    def check(manifest: Any, attribute: Any, value: object) -> None:
+        if not isinstance(value, str):
+            raise refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
+
+    return check
+
+
+def must_stand_for(wanted: Callable[..., Any], refused: Refused) -> Callable[[Any, Any, Any], None]:
+    """Make the validator of a manifest's member that is called in the place of *wanted*."""
+
+    def check(manifest: Any, attribute: Any, value: object) -> None:
+        if words := call_lacks(value, wanted):
+            raise refused(manifest, f"{attribute.name} {words}")
+
+    return check
 
 
 def _members(interface: type) -> dict[str, property | FunctionType]:

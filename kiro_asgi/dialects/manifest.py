@@ -15,7 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import call_lacks
+from kiro_asgi.interface import must_be_text, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 from kiro_asgi.wire.json import dumps
@@ -190,11 +190,6 @@ def _refused(manifest: DialectManifest, words: str) -> ConfigError:
     return ConfigError(f"the manifest of the client API {manifest.name!r:.60}: {words}", code="config.manifest")
 
 
-def _check_text(manifest: DialectManifest, attribute: Attribute[str], value: object) -> None:
-    if not isinstance(value, str):
-        raise _refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
-
-
 def _endpoints(endpoints: Iterable[Endpoint] | Endpoint) -> tuple[Endpoint, ...]:
     return tuple(endpoints) if isinstance(endpoints, Iterable) else (endpoints,)
 
@@ -203,11 +198,6 @@ def _check_endpoints(manifest: DialectManifest, attribute: Attribute[Any], value
     for at, endpoint in enumerate(value):
         if not isinstance(endpoint, Endpoint):
             raise _refused(manifest, f"endpoints[{at}] must be an Endpoint, not {endpoint!r:.60}")
-
-
-def _check_make(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
-    if words := call_lacks(value, _make):
-        raise _refused(manifest, f"make {words}")
 
 
 def _make(options: DialectOptions, /) -> Dialect:
@@ -233,16 +223,16 @@ class DialectManifest:
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=_check_text)
+    name: str = field(validator=must_be_text(_refused))
     """Name of its table of settings, in options of the command, and in upstreams that speak it."""
 
-    title: str = field(validator=_check_text)
+    title: str = field(validator=must_be_text(_refused))
     """As its documentation calls it."""
 
     endpoints: tuple[Endpoint, ...] = field(converter=_endpoints, validator=_check_endpoints)
     """Every path of it, below `prefix`.  Errors at them, and at unknown paths below `root`, have this API's form."""
 
-    make: Callable[[DialectOptions], Dialect] = field(validator=_check_make)
+    make: Callable[[DialectOptions], Dialect] = field(validator=must_stand_for(_make, _refused))
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
     prefix: str = ""

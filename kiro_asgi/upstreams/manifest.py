@@ -11,7 +11,7 @@ import attrs
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import call_lacks, lacks
+from kiro_asgi.interface import lacks, must_be_text, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Upstream
@@ -71,16 +71,6 @@ def _refused(manifest: Manifest[Any], words: str) -> ConfigError:
     return ConfigError(f"the manifest of the upstream {manifest.name!r:.60}: {words}", code="config.manifest")
 
 
-def _check_text(manifest: Manifest[Any], attribute: Attribute[str], value: object) -> None:
-    if not isinstance(value, str):
-        raise _refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
-
-
-def _check_make(manifest: Manifest[Any], attribute: Attribute[Any], value: object) -> None:
-    if words := call_lacks(value, _make):
-        raise _refused(manifest, f"make {words}")
-
-
 def _make(configured: Configured[Any], /) -> Setup:
     raise NotImplementedError
 
@@ -105,16 +95,16 @@ class Manifest(Generic[S]):
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=_check_text)
+    name: str = field(validator=must_be_text(_refused))
     """Of its table of settings, and what a client may write in front of a model's name."""
 
-    title: str = field(validator=_check_text)
+    title: str = field(validator=must_be_text(_refused))
     """Name in messages and pages."""
 
     settings: type[S]
     """The class of its settings."""
 
-    make: Callable[[Configured[S]], Setup] = field(validator=_check_make)
+    make: Callable[[Configured[S]], Setup] = field(validator=must_stand_for(_make, _refused))
     """Everything that it takes to ask it; opens nothing.  A setting that cannot work is a `ConfigError`."""
 
     doctor: str = field(default="", validator=_check_name)
