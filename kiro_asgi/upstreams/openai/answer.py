@@ -44,10 +44,11 @@ from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
+from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
 from kiro_asgi.upstreams.unread import Repeated, others, within
-from kiro_asgi.wire.json import JsonError, count_of, loads_answer, object_of, objects_of, text_of
+from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 
 def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
@@ -483,14 +484,7 @@ class WholeCompletion(WholeBody):
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event, and the end."""
-        try:
-            value = loads_answer(bytes(self._body))
-        except JsonError as error:
-            raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
-        if type(value) is not dict or type(value.get("choices")) is not list:
-            if type(value) is dict and is_report(value):
-                raise stream_fault(value)
-            raise UpstreamProtocolError("the upstream's answer is not a chat completion", code="answer.unreadable")
+        value = answer_in(bytes(self._body), "choices", "chat completion")
         for choice in value["choices"]:
             _number(object_of(object_of(choice).get("message")).get("tool_calls"))
         yield JsonEvent("message", value)

@@ -48,10 +48,11 @@ from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
+from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
 from kiro_asgi.upstreams.unread import Repeated, is_word, others, within
-from kiro_asgi.wire.json import JsonError, count_of, dumps, loads_answer, object_of, objects_of, quote, text_of
+from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
 
@@ -648,14 +649,6 @@ class WholeResponse(WholeBody):
 
     def flush(self) -> Iterator[JsonEvent | Notice]:
         """The event."""
-        try:
-            value = loads_answer(bytes(self._body))
-        except JsonError as error:
-            raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
-        status = value.get("status") if type(value) is dict else None
-        if type(value) is not dict or type(value.get("output")) is not list:
-            if type(value) is dict and is_report(value):
-                raise stream_fault(value)
-            raise UpstreamProtocolError("the upstream's answer is not a response", code="answer.unreadable")
-        kind = f"response.{status}"
+        value = answer_in(bytes(self._body), "output", "response")
+        kind = f"response.{value.get('status')}"
         yield JsonEvent(kind, {"type": kind if kind in ENDS or kind in _SILENT else ENDS[0], "response": value})
