@@ -40,6 +40,7 @@ from kiro_asgi.inspector.texts import (
     tools_in,
     words_of,
 )
+from kiro_asgi.model.events import UsageSource
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.replay import Difference, Replay, derive, read_setting, same_start
 from kiro_asgi.setting import Bounds, Choices
@@ -273,7 +274,7 @@ class Recordings:
             latest = reversed(before[-_BRANCHES:])
             best = max(latest, key=lambda one: same_start(one.messages, said.messages), default=None)
             facts = {"id": each.facts.request_id, "time": each.facts.time, "messages": len(said.messages)}
-            turns.append({**facts, **_compared(best, said)})
+            turns.append({**facts, **_compared(best, said), **_charged(each)})
             before.append(said)
         return {"turns": turns}
 
@@ -397,6 +398,15 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _unmarked(each) for name, each in value.items() if name != _MARK}
     return value
+
+
+def _charged(call: RecordedCall) -> Mapping[str, Any]:
+    """Tokens that the service read from its cache, and the credits that it took, as far as it has said so."""
+    usage = None if call.end is None else call.end.usage
+    if usage is None:
+        return {}
+    read = {"cache_read": usage.cache_read_tokens} if usage.cache_source is UsageSource.UPSTREAM else {}
+    return read if usage.metering is None else {**read, "credits": round(usage.metering.amount, 6)}
 
 
 def _compared(before: _Turns | None, said: _Turns) -> Mapping[str, Any]:

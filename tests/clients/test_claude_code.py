@@ -218,7 +218,7 @@ def missing(given: Any, passed: Any, place: str) -> Iterator[str]:
     """Places of *given* that *passed* has not, or has differently."""
     if isinstance(given, str) and isinstance(passed, list):  # one text is short for one block with it
         given = [{"type": "text", "text": given}]
-    if place == ".model":
+    if place == ".model" or (given is False and passed is None):  # what is not said is not so
         return
     if isinstance(given, dict) and isinstance(passed, dict):
         for name, value in given.items():

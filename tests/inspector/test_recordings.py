@@ -273,6 +273,21 @@ async def test_a_conversation_turn_by_turn(looking):
     assert (await viewer.see("conversation"))[0] == 404
 
 
+async def test_a_conversation_says_what_each_turn_cost(looking):
+    """In the service's credits; of a turn that took none of them nothing is said."""
+    app, viewer = await looking(fresh=True)
+    first, answer, second = ({"role": role, "content": words} for role, words in QUESTIONS)
+    free = {**first, "content": f"sim:no-trailers {first['content']}"}
+    await conversation(app, viewer, [{"messages": it} for it in ([first], [first, answer, second])])
+    calls = (await asked("/api/calls", cookie=viewer.cookie).run(app)).json()["calls"]
+    turns = (await viewer.see("conversation", calls[-1]["id"]))["turns"]
+    assert [each["credits"] for each in turns] == [call["usage"]["credits"] for call in calls]
+    assert all(each["credits"] > 0 for each in turns)
+    await conversation(app, viewer, [{"messages": it} for it in ([free], [free, answer, second])])
+    latest = (await asked("/api/calls", cookie=viewer.cookie).run(app)).json()["calls"][-1]["id"]
+    assert ["credits" in each for each in (await viewer.see("conversation", latest))["turns"]] == [False, True]
+
+
 @pytest.mark.parametrize("api", ["/v1/messages", "/v1/chat/completions", "/v1/responses"])
 async def test_a_conversation_has_no_false_alarms(api, looking):
     """Marks for the cache that move, a system message with the time, a question aside, and one that is asked twice."""

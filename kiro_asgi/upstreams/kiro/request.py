@@ -210,6 +210,8 @@ def document(
     _require_messages([*preface, *drafts], prompt, notes)
     ignored(prompt.sampling, _IGNORED, "sampling.ignored", notes)
     state = _state([*preface, *drafts], model, settings, written, conversation_id)
+    if settings.cache_points == "prefix":
+        _mark_prefixes(state)
     body = {"conversationState": state, "profileArn": profile_arn, "additionalModelRequestFields": options}
     return RequestBody(_present(body), names, tagged, notes, len(preface))
 
@@ -263,6 +265,20 @@ def _state(
             "currentMessage": current,
         }
     )
+
+
+_CACHE_POINT: Final = {"type": "default"}
+
+
+def _mark_prefixes(state: dict[str, Any]) -> None:
+    """Mark how far the prompt is the same in the next request: its beginning, and what the user said last and before.
+
+    Sources: https://github.com/anomalyco/opencode/pull/18768, which has the member, and who claims that it helps.
+    """
+    user = SIDES[Role.USER]
+    users = [it[user] for it in (*state.get("history", ()), state["currentMessage"]) if user in it]
+    for message in (*users[:1], *users[1:][-2:]):
+        message["cachePoint"] = _CACHE_POINT
 
 
 def _message(each: MessageDraft, model_id: str, origin: str) -> dict[str, Any]:

@@ -82,6 +82,12 @@ class KiroSettings:
     """URL of an HTTP proxy for all connections to the service and to the sign-in service, as ``http://host:3128`` or
     ``http://user:password@host:3128``.  Empty: none; the environment's proxies are not used."""
 
+    cache_points: str = setting("off", Choices(("off", "prefix")))
+    """**Experimental.**  Mark with ``cachePoint`` how far the service may keep a prompt: ``prefix`` marks the message
+    with the system text, the last one of the user's before the newest, and the newest.  Public reports disagree: some
+    saw fewer credits, one saw no effect beside the service's own cache.  A mark among tools is refused, so there is
+    none.  The inspector shows the credits of each turn, with and without it."""
+
     conversation_salt: str = setting("", KEY, secret=True)
     """A secret from which the names of conversations are made that are sent to the service; the same in all processes
     that serve the same clients.  Empty: each process has its own."""

@@ -655,3 +655,28 @@ def test_descriptions_are_limited_in_bytes() -> None:
     prompt = ask(user("x"), tools=(Tool("f", text),))
     assert specs(prompt)["f"]["description"] == "€" * 3_400
     assert system(prompt).endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("turns", "marked"),
+    [
+        pytest.param((user("a"),), [0, 2], id="system-and-newest"),
+        pytest.param((user("a"), assistant("b"), user("c")), [0, 2, 4], id="one-turn-before"),
+        pytest.param(
+            (user("a"), assistant("b"), user("c"), assistant("d"), user("e")), [0, 4, 6], id="beginning-and-last-two"
+        ),
+    ],
+)
+def test_points_of_the_cache_are_an_experiment(turns: tuple[Turn, ...], marked: list[int]) -> None:
+    """At most three, in messages of the user's alone, and none unless they are asked for; nothing else is different."""
+    prompt = ask(*turns, system=("Be brief.",), tools=(TOOL,))
+    off, on = (state(prompt, **more) for more in ({}, {"cache_points": "prefix"}))
+
+    def points(told: Any) -> list[int]:
+        messages = [*told["history"], told["currentMessage"]]
+        return [at for at, it in enumerate(messages) if "cachePoint" in next(iter(it.values()))]
+
+    assert (points(off), points(on)) == ([], marked)
+    bare = json.loads(json.dumps(on).replace(', "cachePoint": {"type": "default"}', ""))
+    assert {**bare, "conversationId": ""} == {**off, "conversationId": ""}
+    assert "cachePoint" not in json.dumps(on["currentMessage"]["userInputMessage"]["userInputMessageContext"])
