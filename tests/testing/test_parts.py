@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import DialectManifest, Endpoint
@@ -14,8 +17,10 @@ from kiro_asgi.model.events import Citation, ModelName, RefusalDelta, TextDelta,
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
 from kiro_asgi.testing import Clock, check_cuts, check_dialect, check_store, check_upstream
+from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.builtin import BuiltinSettings
 from kiro_asgi.upstreams.manifest import Manifest, manifests_in
+from kiro_asgi.wire.eventstream import encode_frame
 from tests.examples import example
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "?"}]
@@ -98,15 +103,67 @@ ANSWERS: dict[str, tuple[bytes, str]] = {
         "text/event-stream",
     ),
 }
+ALL = dict(manifests_in(BuiltinSettings))
 SERVICES = {name: manifest for name, manifest in manifests_in(BuiltinSettings) if name in ANSWERS}
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_each_service_keeps_the_laws(name: str) -> None:
-    """Those that come with the package and mark the end of an answer, which Kiro's does not."""
+    """Those that come with the package and mark the end of an answer."""
     answer, kind = ANSWERS[name]
 
     assert check_upstream(SERVICES[name], answer, kind)
+
+
+FRAMED = "application/vnd.amazon.eventstream"
+
+
+def frames(*events: tuple[str, Any]) -> list[bytes]:
+    """An answer of AWS, a frame an event."""
+    about = {":message-type": "event", ":content-type": "application/json"}
+    return [encode_frame({**about, ":event-type": kind}, json.dumps(said).encode()) for kind, said in events]
+
+
+def test_kiro_keeps_the_laws() -> None:
+    """It has no word for the end of an answer: behind each frame it may be over, and nowhere else."""
+    said = (
+        ("reasoningContentEvent", {"text": "Hm."}),
+        ("assistantResponseEvent", {"content": "Côld "}),
+        ("assistantResponseEvent", {"content": "wáter."}),
+        ("toolUseEvent", {"toolUseId": "t", "name": "f", "input": '{"a":1}'}),
+        ("toolUseEvent", {"toolUseId": "t", "name": "f", "stop": True}),
+        ("meteringEvent", {"usage": 0.02, "unit": "credit", "unitPlural": "credits"}),
+    )
+    each = frames(*said)
+    ends = {0, *accumulate(map(len, each))}
+    listed = b'{"models":[{"modelId":"claude-sonnet-4.5","tokenLimits":{"maxInputTokens":200000}}]}'
+    deltas = check_upstream(ALL["kiro"], b"".join(each), FRAMED, models=listed, may_end_at=ends)
+
+    assert TextDelta("Côld wáter.") in deltas
+    with pytest.raises(AssertionError, match="passes for a whole one"):
+        check_upstream(ALL["kiro"], b"".join(each), FRAMED)
+
+
+CLAUDE_ON_BEDROCK = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+
+@pytest.mark.parametrize("model", ["amazon.nova-pro-v1:0", CLAUDE_ON_BEDROCK])
+def test_bedrock_keeps_the_laws(model: str) -> None:
+    """By the Converse API; Claude is asked by its own API, whose prompts keep them, too."""
+    answer = frames(
+        ("messageStart", {"role": "assistant"}),
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Côld "}}),
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "wáter."}}),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("messageStop", {"stopReason": "end_turn"}),
+        ("metadata", {"usage": {"inputTokens": 3, "outputTokens": 7, "totalTokens": 10}, "metrics": {"latencyMs": 1}}),
+    )
+    listed = b'{"modelSummaries":[{"modelId":"amazon.nova-pro-v1:0","outputModalities":["TEXT"]}]}'
+    settings = evolve(ALL["bedrock"].settings().keyed("secret-that-must-not-be-shown"), region="eu-central-1")
+    card = ModelCard(model, context_window=200_000)
+    deltas = check_upstream(ALL["bedrock"], b"".join(answer), FRAMED, model=card, models=listed, settings=settings)
+
+    assert TextDelta("Côld wáter.") in deltas
 
 
 RIVER: Manifest[Any] = example("river_upstream").RIVER
