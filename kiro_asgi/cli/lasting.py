@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Mapping
@@ -48,8 +49,8 @@ def as_served(settings: Settings, environ: Mapping[str, str]) -> Settings:
 def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     """*settings* with a SQLite file in *folder* where ``state.engine`` is ``auto``, and a key for seals beside it.
 
-    Where the folder cannot be written they stay, which means state in memory, and a warning is logged.  They stay, too,
-    where a package's store is used.
+    Where the folder cannot be written the engine stays, which means state in memory: a warning is logged, and by the
+    path ``/ready`` tells that there should be a file.  They stay, too, where a package's store is used.
     """
     state = settings.state
     if state.engine != "auto" or store_table(settings) is not None:
@@ -57,16 +58,38 @@ def with_lasting_state(settings: Settings, folder: Path) -> Settings:
     path = state_file(settings, folder)
     try:
         make_folder(folder)
+        for each in (folder, path.parent):
+            _require_writable(each)
         require_own_file(path)
         seal_key = state.seal_key or _seal_key(folder / "seal.key")
     except (OSError, RuntimeError) as error:
         _log.warning(
             "the state is kept in memory, and lost when the process ends: %s; let state.path name a file in a folder "
             "that this user can write, or set state.engine to memory",
-            error,
+            _words(error),
         )
-        return settings
+        return evolve(settings, state=evolve(state, path=str(path)))
     return evolve(settings, state=evolve(state, engine="sqlite", path=str(path), seal_key=seal_key))
+
+
+def _require_writable(folder: Path) -> None:
+    """Check that files can be made in *folder*.
+
+    Raises:
+        OSError: They cannot, or it is not there.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "is no folder", str(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "is a folder that this user cannot write", str(folder))
+
+
+def _words(error: Exception) -> str:
+    """The file or folder, and what is wrong with it."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        between = " " if error.strerror.startswith(("is ", "belongs ")) else ": "
+        return f"{error.filename}{between}{error.strerror}"
+    return str(error)
 
 
 def _seal_key(path: Path) -> str:

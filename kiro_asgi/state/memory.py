@@ -192,6 +192,9 @@ class MemoryStore:
     """Memory for all of them."""
 
     _clock: Callable[[], float] = monotonic
+    trouble: str = field(default="", kw_only=True)
+    """Code of the reason why values are here and not in a file; empty where they are meant to be."""
+
     _kept: Shelf[_ExpiringValue] = field(init=False, repr=False)
     _guard: threading.Lock = field(init=False, factory=threading.Lock, repr=False)
     """Held for the moment of one operation, never across an ``await``."""
@@ -200,6 +203,11 @@ class MemoryStore:
 
     def __attrs_post_init__(self) -> None:
         self._kept = Shelf(Room(self.entries, self.max_bytes))
+
+    @property
+    def is_reachable(self) -> bool:
+        """As of `kiro_asgi.state.base.WatchedStore`: whether values are where they are meant to be."""
+        return not self.trouble
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -263,7 +263,7 @@ def _unavailable(error: Exception, path: Path) -> StoreUnavailable:
     if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF in _DAMAGE:
         detail = f"the state file {path} is damaged; move it away, and a new one is made: {reason}"
         return StoreUnavailable(detail=detail, code="state.damaged", retry_after=_REST)
-    detail = f"the state file {path} cannot be used: {reason}"
+    detail = f"the state file {path} cannot be used: {reason}; this user must be able to write it and its folder"
     return StoreUnavailable(detail=detail, code="state.sqlite", retry_after=_REST)
 
 

@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -13,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
 from kiro_asgi import Settings, simulator
@@ -192,14 +196,64 @@ def under_load(server: Serving) -> tuple[list[str], int]:
     return told, server.process.wait(20)
 
 
+LOCKED = """
+import json, logging, os, pathlib, sys
+import anyio
+from kiro_asgi import Settings, create_app
+from kiro_asgi.cli.lasting import with_lasting_state
+from kiro_asgi.testing import ask
+folder, key = pathlib.Path(sys.argv[1]), sys.argv[2]
+kept = {"state": {"seal_key": key}} if key else {}
+settings = Settings.from_mapping({"simulate": True, "client": {"api_keys": ["k"]}, **kept})
+logging.basicConfig(level=logging.WARNING)
+if is_root := os.geteuid() == 0:
+    os.setresuid(65534, 65534, 0)
+settings = with_lasting_state(settings, folder)
+if is_root:
+    os.setresuid(0, 0, 0)
+app = create_app(settings)
+async def main():
+    sent = []
+    async def receive():
+        return {"type": "http.request"}
+    async def send(message):
+        sent.append(message)
+    scope = {"type": "http", "method": "GET", "path": "/ready", "headers": [(b"x-api-key", b"k")], "query_string": b""}
+    await app(scope, receive, send)
+    print(sent[-1]["body"].decode())
+    await app.aclose()
+anyio.run(main)
+"""
+"""Serves from a folder that its user cannot write: root can write any, so that it is somebody else for a moment."""
+
+
 def test_without_a_folder_that_can_be_written_state_stays_in_memory(tmp_path: Path, caplog: Any) -> None:
     """A container may have none; that is said, and nobody is kept from serving."""
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING):
         settings = with_lasting_state(Settings(), tmp_path / "file" / "folder")
 
-    assert settings == Settings()
+    assert settings == evolve(Settings(), state=evolve(Settings().state, path=str(tmp_path / "file/folder/state.db")))
     assert "kept in memory" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of files are others there")
+@pytest.mark.parametrize("key", ["", "a-key-of-our-own"], ids=["its own key", "a key of ours"])
+def test_a_folder_that_cannot_be_written_is_told_at_the_start_and_in_ready(key: str) -> None:
+    """By its name, with what to do; it would be found at the first answer that has to be kept."""
+    with TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        folder = Path(place, "locked")
+        folder.mkdir(mode=0o555)
+        program = [sys.executable, "-W", "error", "-c", LOCKED, str(folder), key]
+        told = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
+
+    assert (
+        f"lost when the process ends: {folder} is a folder that this user cannot write; let state.path" in told.stderr
+    )
+    ready = json.loads(told.stdout)
+    assert ready["degraded"] == ["store", "simulated"]
+    assert ready["store"].startswith("what is kept between requests is in memory and lost at the end")
 
 
 def test_the_key_for_seals_lasts_and_is_nobody_elses(tmp_path: Path) -> None:

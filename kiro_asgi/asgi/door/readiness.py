@@ -176,7 +176,8 @@ def _credential_limits(settings: Settings, found: Iterable[Configured[Any]]) -> 
 _TROUBLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "state.damaged": "the state file is damaged",
-        "state.sqlite": "the state file cannot be opened, read or written",
+        "state.sqlite": "the state file, or its folder, cannot be opened, read or written",
+        "state.memory": "what is kept between requests is in memory and lost at the end, as its file cannot be used",
     }
 )
 """By the code of the error; paths and addresses are in the log alone."""
@@ -194,7 +195,7 @@ class ReadinessReason(StrEnum):
     """No upstream has a credential that works, and none will before a user signs in."""
 
     STORE = "store"
-    """The store of what outlives a request cannot be reached."""
+    """The store of what outlives a request cannot be reached, or is memory in place of a file."""
 
     SIMULATED = "simulated"
     """No service is asked: all answers are made up."""

@@ -153,7 +153,8 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
     if own is not None:
         return own
     if not state.is_shared:
-        return MemoryStore(state.entries, state.bytes, clocks.steady)
+        displaced = state.engine == "auto" and state.path  # serve has named the file that it could not use
+        return MemoryStore(state.entries, state.bytes, clocks.steady, trouble="state.memory" if displaced else "")
     if state.engine == "valkey":
         return _new_shared_store(state.url)
     if not state.path:
