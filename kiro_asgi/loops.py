@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +30,14 @@ class PerLoop(Generic[T]):
             value = self._make()
             self._values.set(value)
         return value
+
+
+def on_asyncio() -> bool:
+    """Whether the running task is one of asyncio's."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no loop of asyncio is running
+        return False
 
 
 def way_into() -> Callable[[Callable[[], object]], object]:

@@ -137,11 +137,9 @@ async def read_body(
         if encoding.strip().lower() not in (b"", b"identity"):
             raise UnsupportedEncoding("send the request body without Content-Encoding", code="unsupported_encoding")
     _check_announced(header_values(scope, b"content-length"), max_bytes)
-    try:
-        with anyio.fail_after(seconds):
-            return await _collect(receive, max_bytes, hold)
-    except TimeoutError:
-        raise BodyTimeout(f"the request body did not arrive within {seconds:g} s", code="body_timeout") from None
+    with anyio.move_on_after(seconds):
+        return await _collect(receive, max_bytes, hold)
+    raise BodyTimeout(f"the request body did not arrive within {seconds:g} s", code="body_timeout")
 
 
 def _check_announced(lengths: list[bytes], max_bytes: int) -> None:

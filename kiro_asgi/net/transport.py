@@ -11,7 +11,7 @@ read becomes one pass through the stages and at most one send; nothing is queued
 the reading from the upstream; and whatever `process` raises leaves httpcore through a read, the one place where its
 generators close cleanly on every event loop.
 
-Below `Transport` are the adapters of the library: streams and bodies of our own inside it, its exceptions as ours.
+Below `Transport` the library's exceptions become ours; `kiro_asgi.net.streams` has the streams and bodies inside it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import importlib
 import socket
 import threading
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from traceback import clear_frames
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -35,6 +34,7 @@ from anyio.lowlevel import RunVar, current_token
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, TooBusy, UpstreamProtocolError, UpstreamTimeout, UpstreamUnreachable
+from kiro_asgi.net.streams import InterleavedBackend, InterleavedStream, RequestContent, TcpBackend
 
 if TYPE_CHECKING:
     import ssl
@@ -209,6 +209,9 @@ class Transport:
                 finally:
                     lane.slots.release()
 
+    ends_reads: bool = True
+    """Whether `hang_up` ends a read: then whoever looks at the time can do so, and no timer is armed for each."""
+
     @property
     def is_crowded(self) -> bool:
         """Whether requests wait for a connection in this event loop."""
@@ -219,7 +222,7 @@ class Transport:
         """Close the connection of a call whose reader does not return from `process`, and free its slot.
 
         As a rule a call is ended by cancelling it.  This is for a reader that waits where no cancellation reaches it,
-        as in the ``send`` of some servers.
+        as in the ``send`` of some servers, and for a service that is silent: its reader is not around the read alone.
         """
         lane = self._lanes.get(None)
         connection = None if lane is None else lane.under_way.pop(id(reader), None)
@@ -267,7 +270,7 @@ class Transport:
             ssl_context=self._tls,
             proxy=self._library_proxy(),
             keepalive_expiry=self._keep_alive,
-            network_backend=InterleavedBackend(self._network(library.AnyIOBackend())),
+            network_backend=InterleavedBackend(self._network(TcpBackend(library))),
         )
         return pool
 
@@ -356,6 +359,8 @@ class Transport:
 
 class OfflineTransport(Transport):
     """Connects to nothing; each class of it has a `fetch` of its own."""
+
+    ends_reads = False
 
     def __init__(self) -> None:
         pass
@@ -463,97 +468,3 @@ def translated(table: dict[type[Exception], Translation]) -> Iterator[None]:
     except tuple(table) as error:
         translate = next(make for kind, make in table.items() if isinstance(error, kind))
         raise translate(error) from error
-
-
-_TOGETHER: Final = 64 * 1024
-"""Bytes of a body that go with the head: more would be copied for nothing."""
-
-
-class InterleavedStream:
-    """A network stream that lets a reader process what it has before every read.
-
-    The head of a request goes out together with the beginning of its body: in one packet instead of two.
-    """
-
-    __slots__ = ("_head", "_in_request", "_stream", "process")
-
-    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
-        self._stream = stream
-        self._head = b""
-        self._in_request = False
-        self.process: Callable[[], Awaitable[float | None]] | None = None
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
-        """The next bytes, after `process`, which also returns how long they may take."""
-        if self._head:
-            await self.write(b"", timeout)
-        self._in_request = False
-        if self.process is not None:
-            timeout = await self.process()
-        try:
-            return await self._stream.read(max_bytes, timeout)
-        except BaseException as error:
-            # Below anyio on trio one of the frames holds the error, in a circle with the whole answer.
-            clear_frames(error.__traceback__)
-            raise
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the interface
-        """Send *buffer*; the first since a read waits for the second, or for the next read."""
-        if not self._in_request:
-            self._in_request, self._head = True, buffer
-            return
-        if self._head:
-            buffer, rest = self._head + buffer[:_TOGETHER], buffer[_TOGETHER:]
-            self._head = b""
-            await self._stream.write(buffer, timeout)
-            buffer = rest
-        await self._stream.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
-
-    async def start_tls(self, *args: Any, **kwargs: Any) -> InterleavedStream:
-        """The same with TLS over it."""
-        return InterleavedStream(await self._stream.start_tls(*args, **kwargs))
-
-    def get_extra_info(self, info: str) -> Any:
-        """Extra information of the library's stream."""
-        return self._stream.get_extra_info(info)
-
-
-class InterleavedBackend:
-    """The library's anyio backend, which serves both event loops, with our streams over its streams."""
-
-    __slots__ = ("_inner",)
-
-    def __init__(self, inner: httpcore.AsyncNetworkBackend) -> None:
-        self._inner = inner
-
-    async def connect_tcp(self, *args: Any, **kwargs: Any) -> InterleavedStream:
-        """A new stream."""
-        return InterleavedStream(await self._inner.connect_tcp(*args, **kwargs))
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await self._inner.sleep(seconds)
-
-
-class RequestContent:
-    """A request's body, in one piece.
-
-    The library's own is an async generator, and one that a cancellation leaves suspended is reported on trio.
-    """
-
-    __slots__ = ("_rest",)
-
-    def __init__(self, body: bytes) -> None:
-        self._rest = [body]
-
-    def __aiter__(self) -> RequestContent:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._rest:
-            return self._rest.pop()
-        raise StopAsyncIteration

@@ -16,7 +16,8 @@ from anyio.abc import SocketStream
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.net.requests import fetch_whole
-from kiro_asgi.net.transport import InterleavedBackend, Transport, authority
+from kiro_asgi.net.streams import InterleavedBackend, TcpBackend
+from kiro_asgi.net.transport import Transport, authority
 from kiro_asgi.simulator import (
     CloseEarly,
     Event,
@@ -456,7 +457,7 @@ async def test_the_head_of_a_request_goes_out_with_its_body(library, size):
 async def test_what_was_written_goes_out_before_a_read(library):
     """A proxy is greeted with one message, and then waited for; of each request only the first message waits."""
     async with service(bool) as (port, pieces):
-        backend = InterleavedBackend(importlib.import_module(library).AnyIOBackend())
+        backend = InterleavedBackend(TcpBackend(importlib.import_module(library)))
         stream = await backend.connect_tcp("127.0.0.1", port)
         with anyio.fail_after(5):
             await stream.write(b"hello", 5.0)

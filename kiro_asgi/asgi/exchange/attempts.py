@@ -8,6 +8,7 @@ client.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -40,7 +41,6 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.limits import ADAPTATIONS
 from kiro_asgi.net.retry import Remedy
-from kiro_asgi.net.transport import Reader
 from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 
 _log = getLogger("kiro_asgi")
@@ -143,6 +143,19 @@ class Attempts:
         if self.reading is not None:
             await self.exchange.route.provider.transport.hang_up(self.reading)
 
+    @property
+    def silent_at(self) -> float:
+        """When to look whether the service is silent, at the latest, by the clock."""
+        if self.reading is not None:
+            return self.reading.silent_at
+        idle = self._context.settings.stream.idle_timeout or math.inf
+        return self._context.clocks.steady() + min(self.exchange.first_event_timeout, idle)
+
+    async def end_silence(self) -> None:
+        """Let go of a service that has been silent for too long while it was read from: that attempt has failed."""
+        if self.reading is not None and self.reading.give_up():
+            await self.exchange.route.provider.transport.hang_up(self.reading)
+
     async def _attempt(self) -> None:
         """Ask an upstream once.
 
@@ -155,14 +168,14 @@ class Attempts:
         self.output.restart()
         reading = exchange.reading(self.output, context)
         async with self._credential_limits.reserved(call, exchange, reading):
+            # The first alone: another one may have a shorter limit, of which whoever looks at the time knows nothing.
+            reading.attended = self.reading is None and exchange.streamed and provider.transport.ends_reads
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
             call.price = context.prices.of(exchange.upstream.name, exchange.route.model.id)
             call.end = lambda: reading.end
-            fetch = provider.transport.fetch
             if call.observation is not None:
                 call.observation.plan(exchange, self._number, reading)
-                fetch = self._fetch_observed
             if _log.isEnabledFor(DEBUG):
                 log_notes(exchange)
                 if context.settings.log_bodies:
@@ -170,22 +183,29 @@ class Attempts:
             with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
                 reading.on_accept = accepted
                 patience = context.settings.limits.request_timeout
-                await fetch(exchange.rendered.request, reading, patience=patience)
+                await self._fetch(exchange.rendered.request, reading, patience)
                 while (following := await reading.next_part()) is not None:
                     request = await context.offload.run(exchange.request.size, following)
-                    await fetch(request, reading, patience=reading.left)
+                    await self._fetch(request, reading, reading.left)
                 await reading.finish()
 
-    async def _fetch_observed(self, request: UpstreamRequest, reader: Reader, *, patience: float | None) -> None:
+    async def _fetch(self, request: UpstreamRequest, reading: AnswerReading[Any, Any], patience: float) -> None:
         observation = self._call.observation
-        assert observation is not None, "there is no observer"
-        observation.ask(request)
+        if observation is not None:
+            observation.ask(request)
         try:
-            await self.exchange.route.provider.transport.fetch(request, reader, patience=patience)
+            try:
+                await self.exchange.route.provider.transport.fetch(request, reading, patience=patience)
+            except KiroAsgiError:
+                reading.require_sound()  # else it broke since it was hung up on
+                raise
+            reading.require_sound()  # nor is this an end, where that is all that ends a body
         except KiroAsgiError as error:
-            observation.end_body(error)
+            if observation is not None:
+                observation.end_body(error)
             raise
-        observation.end_body(None)
+        if observation is not None:
+            observation.end_body(None)
 
     async def _prepare_another(self, error: KiroAsgiError) -> None:
         """Change what has to be different about the next attempt, and wait as long as the policy decides.

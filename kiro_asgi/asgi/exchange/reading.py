@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -58,6 +59,9 @@ _MUCH: Final = 1024 * 1024
 
 _LOOK: Final = 16
 """Items between two looks at the clock."""
+
+_SOON: Final = 0.05
+"""Seconds until the next look at a call whose limit has passed while its client took what came."""
 
 
 @define
@@ -151,6 +155,15 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     take: Callable[[bytes], None] = field(init=False)
     """Puts a chunk aside."""
+
+    attended: bool = field(init=False, default=False)
+    """Whether somebody looks at `silent_at`, so that a read needs no timer of its own."""
+
+    _reads_until: float = field(init=False, default=math.inf)
+    """When a read under way that is attended to has taken too long; ``inf`` outside of one."""
+
+    _silent: bool = field(init=False, default=False)
+    """Whether one had."""
 
     def __attrs_post_init__(self) -> None:
         context = self._context
@@ -251,14 +264,48 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             self._accepted = True
             self.on_accept()
 
-    async def process(self) -> float:
-        """Bring what has arrived to the client; return how long the next read may take, in seconds."""
+    async def process(self) -> float | None:
+        """Bring what has arrived to the client; return how long the next read may take, in seconds.
+
+        It is ``None`` where somebody else looks at the time.
+        """
+        self._reads_until = math.inf
         if self._chunks:
             if self._accepted:
                 await self._advance()
             elif sum(map(len, self._chunks)) > REFUSAL_BYTES:
                 raise StopReading
-        return self._patience()
+        left = self._patience()
+        if not self.attended:
+            return left
+        self._reads_until = self._clock() + left
+        return None
+
+    @property
+    def silent_at(self) -> float:
+        """When to look whether the service is silent, at the latest, by the clock.
+
+        A read that has not begun ends no sooner than a whole limit from now, or is one of these limits already.
+        """
+        if not self.attended:
+            return math.inf
+        if self._reads_until < math.inf:
+            return self._reads_until
+        idle = self._settings.stream.idle_timeout or math.inf
+        return self._clock() + min(self.first_event_timeout, idle, max(self.left, _SOON))
+
+    def give_up(self) -> bool:
+        """Whether the read under way has taken too long: whoever finds that hangs up."""
+        if self._reads_until > self._clock():
+            return False
+        self._silent, self._reads_until = True, math.inf
+        return True
+
+    def require_sound(self) -> None:
+        """Raise what ended the reading where the service was silent."""
+        self._reads_until = math.inf
+        if self._silent:
+            raise _silence()
 
     def _refuse(self) -> NoReturn:
         """Raise the error that a status other than 200 stands for."""
@@ -325,8 +372,12 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             deadline = min(deadline, self._last_event + self._settings.stream.idle_timeout)
         left = deadline - self._clock()
         if left <= 0:
-            raise UpstreamTimeout("the upstream did not answer in time", code="timeout")
+            raise _silence()
         return left
+
+
+def _silence() -> UpstreamTimeout:
+    return UpstreamTimeout("the upstream did not answer in time", code="timeout")
 
 
 def _value(headers: Headers, wanted: bytes) -> str:

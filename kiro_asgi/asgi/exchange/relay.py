@@ -37,7 +37,7 @@ from kiro_asgi.asgi.exchange.reports import (
 )
 from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.protocol import Disconnected, Headers, Send, Stalled
-from kiro_asgi.asgi.scheduling import Tasks
+from kiro_asgi.asgi.scheduling import Tasks, with_companion
 from kiro_asgi.errors import (
     InternalError,
     KiroAsgiError,
@@ -80,25 +80,32 @@ class Relay:
         """
         call = self._call
         try:
-            async with anyio.create_task_group() as group:
-                tasks = Tasks(group)
-                if self._attempts.exchange.streamed:
-                    call.break_off = self._end_cancelled
-                    tasks.start(self._attend)
-                else:
-                    tasks.start(self._watch)
-                if call.meanwhile is not None:
-                    tasks.start(call.meanwhile)
-                with self._context.pace.here():
-                    await tasks.run(self._answer)
-            if tasks.failure is not None:
-                if not isinstance(tasks.failure, KiroAsgiError):
+            beside = self._watch
+            if self._attempts.exchange.streamed:
+                call.break_off, beside = self._end_cancelled, self._attend
+            with self._context.pace.here():
+                failure = await self._concurrently(beside, call.meanwhile)
+            if failure is not None:
+                if not isinstance(failure, KiroAsgiError):
                     await self._end(InternalError(call.request_id))
-                raise tasks.failure
+                raise failure
         finally:
             if (reading := self._attempts.reading) is not None:
                 call.usage, call.used, call.span = reading.usage, reading.used, reading.span
         call.outcome, call.failure = self.outcome, self.failure
+
+    async def _concurrently(
+        self, beside: Callable[[], Awaitable[None]], meanwhile: Callable[[], Awaitable[None]] | None
+    ) -> Exception | None:
+        """Answer, and do what goes on beside that; the first failure."""
+        if meanwhile is None:
+            return await with_companion(self._answer, beside)
+        async with anyio.create_task_group() as group:
+            tasks = Tasks(group)
+            tasks.start(beside)
+            tasks.start(meanwhile)
+            await tasks.run(self._answer)
+        return tasks.failure
 
     async def _watch(self) -> None:
         """Break off when the client leaves; but not within the last send, where some servers announce it too."""
@@ -122,10 +129,13 @@ class Relay:
             if left <= 0:
                 await self._drop_stalled()
             beat_at = self._attempts.output.last_sent + stream.heartbeat if stream.heartbeat else math.inf
-            due = min(commit_at, beat_at)
+            silent_at = self._attempts.silent_at
+            due = min(commit_at, beat_at, silent_at)
             with anyio.move_on_after(min(due - self._clock(), left, call.look)):
                 await self._watch()
             now = self._clock()
+            if silent_at <= now:
+                await self._attempts.end_silence()
             if commit_at <= now:
                 commit_at = math.inf
                 await self._show(self._commit_early())

@@ -1,0 +1,76 @@
+"""Scopes, timers and tasks that a stream takes, and a read: counted, as their time could only be estimated."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import trio
+from anyio._backends import _asyncio
+from trio._core import _run
+
+from kiro_asgi.simulator import Pause, answer, text
+from tests.asgi.answers import text_of
+from tests.asgi.driver import ask
+
+pytestmark = pytest.mark.anyio
+
+OURS = ("/kiro_asgi/asgi/", "/kiro_asgi/net/")
+
+MADE: dict[str, list[tuple[Any, str]]] = {
+    "scopes": [(_asyncio.CancelScope, "__init__"), (trio.CancelScope, "__enter__")],
+    "timers": [(asyncio.BaseEventLoop, "call_at"), (_run.Deadlines, "add")],
+    "tasks": [(asyncio.BaseEventLoop, "create_task"), (_run.Runner, "spawn_impl")],
+}
+"""What makes or arms one, on each event loop."""
+
+MOST = {"scopes": 14, "timers": 4, "tasks": 1}
+"""Of each in a stream.  Four scopes count twice, as anyio's own class makes them so on asyncio; five are the library's
+below, with a timer.  The other timers are of the request's body, of the answer's head, and of the one task."""
+
+
+def is_ours() -> bool:
+    """Whether it is the gateway that calls, by however many frames of libraries."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if any(folder in frame.f_code.co_filename for folder in OURS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """What the gateway has made since the last `clear`."""
+    counts: Counter[str] = Counter()
+
+    def counting(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*args: Any, **kwargs: Any) -> Any:
+            counts[kind] += is_ours()
+            return original(*args, **kwargs)
+
+        return count
+
+    for kind, places in MADE.items():
+        for owner, name in places:
+            monkeypatch.setattr(owner, name, counting(kind, getattr(owner, name)))
+    return counts
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai", "responses"])
+async def test_a_stream_takes_few_and_a_read_none(dialect, gateway, sim, counted):
+    """However many reads an answer takes: the limits of time of all of them are looked at by one task."""
+    app, taken = gateway(), []
+    for pieces in (2, 2, 12):  # the first one connects
+        sim.enqueue(answer(*(part for piece in "abcdefghijkl"[:pieces] for part in (*text(piece), Pause(0.02)))))
+        counted.clear()
+        exchange = await ask(dialect, "hi", stream=True).run(app)
+        assert text_of(dialect, exchange) == "abcdefghijkl"[:pieces]
+        taken.append(dict(counted))
+
+    assert taken[1] == taken[2]
+    assert [kind for kind, most in MOST.items() if taken[2][kind] > most] == [], taken
