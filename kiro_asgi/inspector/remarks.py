@@ -158,4 +158,5 @@ def _tries(end: EndFacts, attempts: Sequence[AttemptFacts]) -> Iterator[Remark]:
         f"{end.plan.number} requests were sent to services. {' '.join(causes)}".strip(),
         "Attempts, below, has each of them.",
     )
-    yield Remark(Kind.NOTICE, "call.fell_over" if fell else "call.retried", said, "⇄" if fell else "↻", end.plan.number)
+    again = end.plan.number - 1
+    yield Remark(Kind.NOTICE, "call.fell_over" if fell else "call.retried", said, "⇄" if fell else "↻", again)

@@ -52,6 +52,11 @@ ERRORS: Final[Mapping[type[KiroAsgiError], Sentences]] = MappingProxyType(
             "The gateway was at a limit of its own, or was being stopped; no service was asked.",
             "Try again later. If it happens often, raise the limits in the settings, or start more processes.",
         ),
+        errors.KeysUnavailable: Sentences(
+            "keys cannot be looked up",
+            "The application around the gateway could not say whose the key is; the client was not let in.",
+            "The log has what its table raised. See whether its database can be reached.",
+        ),
         errors.LimitReached: Sentences(
             "client's limit reached",
             "This client has used up what the operator allows it for now; no service was asked.",

@@ -69,7 +69,7 @@ _NUMBERS: Final = (
     (r"\b(?:req|msg|tooluse|call|toolu|key)[_:][0-9a-zA-Z_-]+", "id"),
     (r"(?:≈|< )?\d[\d.,:/]*", "#"),
     (r"# (?:ms|min # s|s)\b", "# s"),
-    (r"# (?:B|KiB|MiB)\b", "# B"),
+    (r"# (?:B|KiB|MiB|GiB)\b", "# B"),
     (r"\s+", " "),
 )
 """What differs from run to run, and what stands for it."""

@@ -3,14 +3,14 @@
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
-import { bytes, finishes, many, seconds } from "./format.js";
+import { bytes, finishes, many, seconds, why } from "./format.js";
 import { tree } from "./tree.js";
 
 /** Codes of what was mended or passed over, and their words. @param {any} end */
 function remarks(end) {
   const found = [
     ...end.notices.map((/** @type {any} */ each) => `${each.words} (${each.code}${each.detail ? `: ${each.detail}` : ""})`),
-    ...end.cut.map((/** @type {any} */ each) => `The call of ${each.name} was cut after ${bytes(each.size_bytes)}, and left out: ${each.reason}.`),
+    ...end.cut.map((/** @type {any} */ each) => `The call of ${each.name} was cut after ${bytes(each.size_bytes)}, and left out, because ${why(each.reason)}.`),
     ...end.malformed.map((/** @type {any} */ each) => `The arguments of the call of ${each.name} could not be read, so it was left out: ${each.reason}.`),
   ];
   return found.length ? h("ul", {}, ...found.map((each) => h("li", {}, each))) : "";
@@ -62,7 +62,7 @@ export async function answerOf(call) {
     told.why ? h("p", { class: "note" }, told.why) : "",
     told.sent ? h("pre", { class: "live", tabindex: "0", "aria-label": "What the client was sent" }, told.sent) : "",
     ...told.blocks.map(body),
-    told.end ? h("p", {}, `Stopped because: ${finishes(told.end.reason)}${told.end.sequence ? ` (${told.end.sequence})` : ""}`, h("span", { class: "note" }, told.end.said_by ? ` · decided by ${told.end.said_by}` : " · inferred, since nothing says so"))
+    told.end ? h("p", {}, `Stopped because: ${finishes(told.end.reason)}${told.end.sequence ? ` (${told.end.sequence})` : ""}`, h("span", { class: "note" }, told.end.said_by ? ` · decided by the stage ${told.end.said_by}` : " · inferred, since nothing says so"))
       : told.blocks.length ? h("p", { class: "bad" }, "The answer broke off here: it has no end.") : told.why || told.sent ? "" : h("p", { class: "note" }, "There is no answer: the call ended before one began."),
     told.end ? remarks(told.end) : "",
     failed ? h("h3", {}, "What the services said") : "",

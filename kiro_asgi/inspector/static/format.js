@@ -23,7 +23,20 @@ export function pace(value) {
 /** @param {number} value in bytes */
 export function bytes(value) {
   if (value < 1024) return `${value} B`;
-  return value < 1024 ** 2 ? `${(value / 1024).toFixed(1)} KiB` : `${(value / 1024 ** 2).toFixed(1)} MiB`;
+  const [size, unit] = value < 1024 ** 2 ? [value / 1024, "KiB"] : value < 1024 ** 3 ? [value / 1024 ** 2, "MiB"] : [value / 1024 ** 3, "GiB"];
+  return `${size.toFixed(1).replace(/\.0$/, "")} ${unit}`;
+}
+
+const WHY = /** @type {Record<string, string>} */ ({
+  "mismatched delimiters": "braces of its JSON are not closed",
+  "mismatched brackets": "brackets of its JSON are not closed",
+  "unbalanced delimiters": "its JSON is not closed",
+  "malformed JSON": "its arguments are not JSON",
+});
+
+/** Why a call could not be delivered; the model is told in the words of the record. @param {string} reason */
+export function why(reason) {
+  return WHY[reason] ?? reason;
 }
 
 /** The time of a day, and the day if it is another. @param {number} time in seconds since the epoch */

@@ -126,7 +126,7 @@ export class CallList {
     const words = this.#shown.length === all ? many(all, "call") : `${this.#shown.length.toLocaleString("en")} of ${many(all, "call")}`;
     if (this.#count.textContent !== words) this.#count.textContent = words;
     this.#pause.textContent = this.live.state === "paused" ? "Resume" : "Pause";
-    this.#room.textContent = most ? `${bytes(used)} of ${bytes(most)}, process ${process}` : "";
+    this.#room.textContent = most ? `Recorded: ${bytes(used)}, room for ${bytes(most)}; process ${process}` : "";
     this.#searching();
     this.#table.classList.toggle("bare", this.live.content === "none");
     for (const { name, word, button } of this.#chips) {

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { h } from "./dom.js";
-import { bytes, many } from "./format.js";
+import { bytes, many, why } from "./format.js";
 
 const KINDS = /** @type {Record<string, string>} */ ({ error: "bad", left: "left", notice: "left" });
 
@@ -20,7 +20,7 @@ function partial(each) {
   return h("section", { class: "block call", "aria-label": `What came of the call of ${each.name}` },
     h("h3", {}, "What came of the call of ", h("code", {}, each.name || "a tool without a name"), h("span", { class: "note" }, ` ${bytes(each.bytes)}`)),
     h("pre", { tabindex: "0" }, each.arguments || "(no arguments)"),
-    each.why ? h("p", { class: "note" }, `Left out, because: ${each.why}.`) : "");
+    each.why ? h("p", { class: "note" }, `Left out, because ${why(each.why)}.`) : "");
 }
 
 /** @param {any} each */
