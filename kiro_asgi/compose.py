@@ -49,6 +49,7 @@ from kiro_asgi.asgi.exchange.relay import Replies
 from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
+from kiro_asgi.asgi.kept.known import Known
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
@@ -273,6 +274,7 @@ class _Parts:
             reply=self._replies(self._exchanges).reply,
             embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
+            known=Known(self._settings.limits.known_bytes, self._clocks.steady),
             background=self._background,
         )
 

@@ -52,6 +52,20 @@ also when its request has been given up.  Other lookups have threads of their ow
 FETCH_REDIRECTS: Final = 3
 """Redirects, within its host, from one address that is fetched; 400 with the place beyond it."""
 
+KNOWN_BODY: Final = 8 * 1024
+"""Bytes of a request's body from which on its tools and messages are remembered for the client's next one
+(``limits.known_bytes``); reading a smaller one again takes no time to speak of."""
+
+KNOWN_ELEMENTS: Final = 5_000
+"""Tools or messages of one request that are remembered; of a request with more that are new, none is."""
+
+KNOWN_SHARE: Final = 4
+"""The part of ``limits.known_bytes`` that what is remembered of one client may take: a quarter.  Beyond it the client's
+request that was used longest ago is forgotten; one that is larger by itself is not remembered."""
+
+KNOWN_SECONDS: Final = 900.0
+"""Seconds that it is remembered without being used: longer than most agents work on one turn."""
+
 EMPTY_MESSAGES: Final = 100
 """Messages of one call that say nothing, such as a body that has been read and that a middleware gives again.  After
 them the gateway listens to nothing more: a body without its end is 408, and a client that leaves is noticed when it is

@@ -15,6 +15,7 @@ from kiro_asgi.asgi.exchange.embeddings import EmbeddingRequest
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchange.reports import wants_notes
+from kiro_asgi.asgi.kept.known import Known
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
@@ -28,10 +29,12 @@ from kiro_asgi.dialects.base import (
     ListingDialect,
     OperatingDialect,
     ParsedRequest,
+    RecallingDialect,
 )
 from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.limits import KNOWN_BODY
 from kiro_asgi.named import imported
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
@@ -57,6 +60,9 @@ class Gateway:
     answer_within: Callable[[Scope, Receive, Send, Handler], Awaitable[Call]]
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
     as one of HTTP.  Gives the call, when it has ended."""
+
+    known: Known
+    """What is known of earlier requests, for APIs that can do with it."""
 
     background: Background
     """Runs work that goes on without its request."""
@@ -118,6 +124,8 @@ class Operations:
         gateway, dialect, size = self._gateway, self._dialect, len(body)
         headers = tuple(call.scope.get("headers") or ())
         parse: Callable[[], ParsedRequest] = partial(dialect.parse, body, headers)
+        if dialect.traits.recalls and size >= KNOWN_BODY and (recalled := gateway.known.of(call.principal)) is not None:
+            parse = partial(cast(RecallingDialect, dialect).parse_recalled, body, headers, recalled)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)
         if not gateway.passes(dialect):

@@ -297,6 +297,11 @@ class LimitSettings:
     be as much as the rest leaves free.  ``kiro-asgi serve`` has as much room again for messages over WebSocket that it
     has not taken yet.  The default has room for 500 answers at once to requests of 250 kB."""
 
+    known_bytes: int = setting(32 * 1024 * 1024, Bounds(0, 2**40))
+    """Memory for tools and messages of earlier requests, in bytes, in each process.  An agent sends them again with
+    each turn; what stands as it stood is not read anew.  Each client has its own, a quarter at most, for 15 minutes.
+    0 remembers none.  What is sent, and every note, are the same either way."""
+
     body_timeout: float = setting(30.0, Bounds(MOMENT, DAY))
     """Seconds for the whole request body to arrive."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkab
 
 from attrs import frozen
 
+from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Event
@@ -129,6 +130,9 @@ class DialectTraits:
     transparent: bool = False
     """Whether it is a `kiro_asgi.dialects.passthrough.TransparentDialect`."""
 
+    recalls: bool = False
+    """Whether it is a `RecallingDialect`."""
+
     alters_streams: bool = False
     """Whether streams have to differ from those of a service of this API, so that those cannot go through."""
 
@@ -175,6 +179,23 @@ class Dialect(Protocol):
 
     def error(self, error: KiroAsgiError, request_id: str) -> ErrorReply:
         """The HTTP answer to an error before the first byte."""
+        ...
+
+
+class RecallingDialect(Dialect, Protocol):
+    """A client API whose requests can be read faster where earlier ones are known."""
+
+    def parse_recalled(self, body: bytes, headers: RequestHeaders, recalled: Recalled, /) -> ParsedRequest:
+        """As `parse`, with the same result and the same errors.
+
+        Args:
+            body: All of it.
+            headers: The client's.
+            recalled: What is known of the client's requests; learns this one.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
         ...
 
 

@@ -30,7 +30,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_VALUES, LARGEST_INTEGER, REQUEST_DEPTH
-from kiro_asgi.wire.json import JsonError, deep_place, loads
+from kiro_asgi.wire.json import Decoder, JsonError, deep_place, loads
 
 T = TypeVar("T")
 
@@ -164,14 +164,20 @@ def structure(
     return structure_value(read_json(body, max_depth=max_depth), cls, converter=converter, missing=missing)
 
 
-def read_json(body: bytes, *, max_depth: int = REQUEST_DEPTH, max_values: int = JSON_VALUES) -> Any:
+def read_json(
+    body: bytes,
+    *,
+    max_depth: int = REQUEST_DEPTH,
+    max_values: int = JSON_VALUES,
+    decoder: Decoder | None = None,
+) -> Any:
     """The value of a request body, with at most *max_depth* arrays and objects open at once, and *max_values* in all.
 
     Raises:
         RequestError: Code ``invalid_json``.
     """
     try:
-        return loads(body, max_depth=max_depth, max_values=max_values)
+        return loads(body, max_depth=max_depth, max_values=max_values, decoder=decoder)
     except JsonError as exc:
         place = deep_place(body, max_depth) if exc.code == "json.too_deep" else ""
         message = f"{place}: {exc.message}" if place else exc.message

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import accumulate, islice
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import JSON_DEPTH, JSON_VALUES, LARGEST_COUNT
@@ -33,13 +33,26 @@ class JsonError(KiroAsgiError):
     status = 400
 
 
+class Decoder(Protocol):
+    """Decodes values; as `json.JSONDecoder`."""
+
+    def raw_decode(self, text: str, /) -> tuple[Any, int]:
+        """The value with which *text* begins, and where it ends.
+
+        Raises:
+            ValueError: It is not JSON.
+            RecursionError: It is too deep.
+        """
+        ...
+
+
 def loads(
     data: bytes | str,
     *,
     max_depth: int = JSON_DEPTH,
     max_bytes: int | None = None,
     max_values: int = JSON_VALUES,
-    decoder: json.JSONDecoder | None = None,
+    decoder: Decoder | None = None,
 ) -> Any:
     """The value of one JSON document.
 
@@ -71,7 +84,7 @@ def loads(
     if "\\" in text and may_have_surrogates(text):
         text = ESCAPE.sub(_replace_lone, text)
     try:
-        value, end = (decoder or _DECODER).raw_decode(text)
+        value, end = (decoder or DECODER).raw_decode(text)
     except RecursionError:
         raise _too_deep(max_depth) from None
     except ValueError as exc:
@@ -156,7 +169,7 @@ class Extent(Enum):
 def extent(text: str) -> Extent:
     """How far *text* is JSON, without white space or a byte order mark before it."""
     try:
-        _DECODER.raw_decode(text)
+        DECODER.raw_decode(text)
     except json.JSONDecodeError as error:
         begun = error.pos >= len(text) or error.msg.startswith("Unterminated string")
         return Extent.BEGUN if begun else Extent.BROKEN
@@ -283,7 +296,7 @@ def _finite_or_none(digits: str) -> float | None:
 
 
 _LENIENT: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite_or_none)
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 )  # fmt: skip

@@ -23,6 +23,7 @@ from kiro_asgi.dialects.anthropic.parsing import (
     known_tool,
     parse_count,
     parse_messages,
+    parse_recalled,
 )
 from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
 from kiro_asgi.dialects.anthropic.shapes import (
@@ -44,6 +45,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolUseBlock,
 )
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape, shaped
@@ -183,6 +185,11 @@ def _sums_up(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "compaction" and bool(text_of(block, "content").strip())
 
 
+def _with_betas(parsed: ParsedRequest, headers: RequestHeaders) -> ParsedRequest:
+    betas = betas_in(headers) if headers else ()
+    return evolve(parsed, prompt=evolve(parsed.prompt, betas=betas)) if betas else parsed
+
+
 @frozen
 class AnthropicMessages:
     """The dialect; see `kiro_asgi.dialects.base.Dialect`."""
@@ -191,7 +198,7 @@ class AnthropicMessages:
     """Whether streams name licensed sources, in an event that the official SDKs do not know."""
 
     name = API
-    traits = DialectTraits(transparent=True)
+    traits = DialectTraits(transparent=True, recalls=True)
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:
@@ -204,9 +211,15 @@ class AnthropicMessages:
         Raises:
             RequestError: Not a legal request; ``param`` names the place.
         """
-        parsed = parse_messages(body)
-        betas = betas_in(headers) if headers else ()
-        return evolve(parsed, prompt=evolve(parsed.prompt, betas=betas)) if betas else parsed
+        return _with_betas(parse_messages(body), headers)
+
+    def parse_recalled(self, body: bytes, headers: RequestHeaders, recalled: Recalled, /) -> ParsedRequest:
+        """As `parse`, where earlier requests of the client are known.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return _with_betas(parse_recalled(body, recalled), headers)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from kiro_asgi.dialects.anthropic.content import beside, is_summary, parse_content, read_mark, rest_of_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
@@ -34,6 +34,8 @@ from kiro_asgi.dialects.anthropic.shapes import (
 )
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
+from kiro_asgi.dialects.known import ArrayDecoder, Element, Recalled
+from kiro_asgi.dialects.known import Part as Known
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
@@ -56,7 +58,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.limits import check_stop
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import Decoder, JsonError, loads
 
 B = TypeVar("B", bound=MessagesCountBody)
 
@@ -181,16 +183,16 @@ CHOICES: Final = MappingProxyType(
 )
 
 
-def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice) -> tuple[Tool, ...]:
-    """The tools in order.
+def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: Sequence[Tool] = ()) -> tuple[Tool, ...]:
+    """The tools in order, without those *before* them, which are known.
 
     Raises:
         RequestError: A tool without a name, or a choice that names none of the tools.
     """
-    tools = tuple(_parse_tool(index, body) for index, body in enumerate(bodies))
-    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in tools):
+    tools = tuple(_parse_tool(index, body) for index, body in enumerate(bodies, len(before)))
+    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in (*before, *tools)):
         raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
-    if choice.mode is ToolChoiceMode.REQUIRED and not tools:
+    if choice.mode is ToolChoiceMode.REQUIRED and not (before or tools):
         raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")
     return tools
 
@@ -336,6 +338,68 @@ def parse_messages(body: bytes) -> ParsedRequest:
     return ParsedRequest(prompt, bool(request.stream), None)
 
 
+def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
+    """The same, where earlier requests are known.
+
+    Raises:
+        RequestError: Not a legal request; ``param`` names the place.
+    """
+    decoder = ArrayDecoder(("tools", "messages"), recalled)
+    try:
+        request = _read(body, MessagesRequestBody, decoder)
+        before = _Before.of(decoder.parts)
+        if before.turns and any(map(_holds_summary, request.messages)):  # it stands for what is known
+            return parse_messages(body)
+        prompt = _prompt(request, _sampling(request), before)
+    except RequestError:
+        if not any(part.known for part in decoder.parts.values()):
+            raise
+        return parse_messages(body)  # for places in the whole
+    read = {"tools": prompt.tools[len(before.tools) :], "messages": _lasting(prompt, request, before)}
+    for name, part in decoder.parts.items():
+        if elements := (*part.known, *map(Element, part.texts, read[name])):
+            recalled.keep(name, elements)
+    return ParsedRequest(prompt, bool(request.stream), None)
+
+
+@frozen
+class _Before:
+    """What was read of earlier requests, and begins this one, too."""
+
+    turns: Sequence[Turn | None] = ()
+    """One for each message; ``None`` where nothing is left of it."""
+
+    tools: Sequence[Tool] = ()
+
+    @classmethod
+    def of(cls, parts: Mapping[str, Known]) -> _Before:
+        """What *parts* of a request have."""
+        known = {name: [element.value for element in part.known] for name, part in parts.items()}
+        return cls(known.get("messages", ()), known.get("tools", ()))
+
+
+_NOTHING: Final = _Before()
+
+
+def _lasting(prompt: Prompt, request: MessagesCountBody, before: _Before) -> Iterator[Turn | None]:
+    """What the messages that are not known became, up to the first that does not stand for itself alone."""
+    if any(map(_holds_summary, request.messages)):  # of what it stands for there are no turns
+        return
+    turns = {turn.place: turn for turn in prompt.turns}
+    for index, message in enumerate(request.messages, len(before.turns)):
+        turn = turns.get(f"messages[{index}]")
+        if isinstance(message, Raw) or message.role == "system":
+            return
+        if turn is not None and any(type(part) is Opaque for part in (*turn.parts, *turn.content())):
+            return  # it may hold the error with which it is refused
+        yield turn
+
+
+def _holds_summary(message: MessageBody | Raw) -> bool:
+    blocks = message.content if isinstance(message, MessageBody) and isinstance(message.content, tuple) else ()
+    return any(type(block) is CompactionBlock for block in blocks)
+
+
 def parse_count(body: bytes) -> Prompt:
     """Read the body of ``POST /v1/messages/count_tokens``: the same without ``max_tokens`` and sampling.
 
@@ -345,19 +409,19 @@ def parse_count(body: bytes) -> Prompt:
     return _prompt(_read(body, MessagesCountBody), Sampling())
 
 
-def _read(body: bytes, cls: type[B]) -> B:
-    value = read_json(body)
+def _read(body: bytes, cls: type[B], decoder: Decoder | None = None) -> B:
+    value = read_json(body, decoder=decoder)
     # First: a thread's later requests may lack anything, and what they lack must not be what the error is about.
     refuse_references(value)
     return structure_value(value, cls, converter=CONVERTER, missing=FIELD_REQUIRED)
 
 
-def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
+def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _NOTHING) -> Prompt:
     if not request.model:
         raise RequestError(f"model: {NO_MODEL}", param="model")
     choice = _parse_tool_choice(request.tool_choice)
-    turns = tuple(_turns(request.messages))
-    if not turns:
+    turns = tuple(_turns(request.messages, len(before.turns)))
+    if not (turns or any(before.turns)):
         raise RequestError("messages: at least one message is required", param="messages")
     system = tuple(_system(request.system))
     attribution = next(_texts(request.system), MessagesTextBlock("")).text.partition("\n")[0]
@@ -368,7 +432,7 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
         attribution=attribution if attribution.startswith(ATTRIBUTION) else "",
         system_marks={index: mark for index, (_, mark, _) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
-        tools=_parse_tools(request.tools or (), choice),
+        tools=_parse_tools(request.tools or (), choice, before.tools),
         tool_choice=choice,
         thinking=_thinking(request),
         sampling=sampling,
@@ -379,7 +443,10 @@ def _prompt(request: MessagesCountBody, sampling: Sampling) -> Prompt:
         system_unread={index: more for index, (_, _, more) in enumerate(system) if more is not None},
     )
     require_depths(prompt)
-    return prompt
+    if before is _NOTHING:
+        return prompt
+    known = (turn for turn in before.turns if turn is not None)
+    return evolve(prompt, turns=(*known, *turns), tools=(*before.tools, *prompt.tools))
 
 
 def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:
@@ -408,9 +475,10 @@ def _sent(thinking: ThinkingBody) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
-    """One turn a message; other roles are passed over, and so are messages of which nothing is left.
+def _turns(messages: tuple[MessageBody | Raw, ...], before: int) -> Iterator[Turn]:
+    """One turn a message, *before* which there are so many that are known.
 
+    Other roles are passed over, and so are messages of which nothing is left.
     System text in mid-conversation joins the user's turn that comes after it, behind the results of tools, for those
     must follow their calls; at the end it is a turn of its own.  What the newest compaction stands for is left out, as
     the API leaves it out.
@@ -420,7 +488,7 @@ def _turns(messages: tuple[MessageBody | Raw, ...]) -> Iterator[Turn]:
     for index, message in enumerate(messages[first:], first):
         if isinstance(message, Raw):
             continue
-        place = f"messages[{index}]"
+        place = f"messages[{before + index}]"
         parts = tuple(parse_content(message.content, f"{place}.content", start if index == first else 0))
         if message.role == "system":
             asides += [part for part in parts if isinstance(part, Text)]
