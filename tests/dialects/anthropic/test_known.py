@@ -192,6 +192,41 @@ def test_a_conversation_that_goes_on_is_read_alike(sent: list[bytes]):
     assert_same(sent)
 
 
+USER, OTHER, _, ANSWER = MESSAGES[:4]
+SYSTEM, UNKNOWN, SUMMARY = MESSAGES[8:11]
+
+
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        pytest.param(([USER, SUMMARY, USER], [USER, ANSWER, USER]), id="a-summary-is-taken-back"),
+        pytest.param(([USER, ANSWER, USER], [USER, ANSWER, SUMMARY, USER]), id="a-summary-comes"),
+        pytest.param(([USER, SYSTEM, USER], [USER, ANSWER, USER], [USER, SYSTEM, USER]), id="system-text-in-between"),
+        pytest.param(([USER, UNKNOWN, USER], [USER, UNKNOWN, OTHER]), id="an-unknown-role"),
+        pytest.param(([USER, ANSWER, USER], [USER, ANSWER]), id="a-turn-is-taken-back"),
+        pytest.param(([USER, ANSWER, USER], [USER, USER, ANSWER], [USER, ANSWER, USER]), id="another-order"),
+        pytest.param(([USER, ANSWER], [USER, ANSWER, "5"], [USER, ANSWER, USER]), id="a-mistake-in-between"),
+    ],
+)
+def test_what_becomes_of_a_conversation(conversation: tuple[list[str], ...]):
+    """The cases that have to do with more than one message."""
+    assert_same(f'{{"model":"m","max_tokens":9,"messages":[{",".join(each)}]}}'.encode() for each in conversation)
+
+
+def test_every_character_counts():
+    """A conversation that differs in one character is read as it is, wherever that is."""
+    text = (
+        f'{{"model":"m","max_tokens":9,"tools":[{TOOLS[0]}],"messages":[{USER},{ANSWER},{MESSAGES[4]}, {MESSAGES[5]}]}}'
+    )
+    for at, character in enumerate(text):
+        for other in ("b", ",", '"', "") if character in 'a{"}' else ("b",):
+            changed = text[:at] + other + text[at + 1 :]
+            spy = Spy()
+            DIALECT.parse_recalled(text.encode(), (), spy)
+            read = outcome(changed.encode(), lambda it, spy=spy: DIALECT.parse_recalled(it, (), spy))
+            assert read == outcome(changed.encode(), DIALECT.parse)
+
+
 def conversation(turns: int, text: str = "word ") -> bytes:
     """A body as agents send it."""
     messages: list[dict[str, Any]] = []
