@@ -274,7 +274,7 @@ class _Parts:
             reply=self._replies(self._exchanges).reply,
             embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
-            known=Known(self._settings.limits.known_bytes, self._clocks.steady),
+            recalled=Known(self._settings.limits.known_bytes, self._clocks.steady).of,
             background=self._background,
         )
 

@@ -62,8 +62,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
     "asgi": (f"{FACTS} loops interface dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} setting interface extension redaction model wire state stages quota upstreams observers tapes "
-        "config net",
+        f"{FACTS} setting interface extension redaction model wire state stages quota upstreams dialects.known "
+        "observers tapes config net",
         ANYIO,
     ),
     "asgi.exchange": (

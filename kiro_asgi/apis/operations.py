@@ -15,7 +15,6 @@ from kiro_asgi.asgi.exchange.embeddings import EmbeddingRequest
 from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchange.reports import wants_notes
-from kiro_asgi.asgi.kept.known import Known
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.asgi.scheduling import Background, Offload
 from kiro_asgi.config import Settings
@@ -31,6 +30,7 @@ from kiro_asgi.dialects.base import (
     ParsedRequest,
     RecallingDialect,
 )
+from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
@@ -61,8 +61,8 @@ class Gateway:
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
     as one of HTTP.  Gives the call, when it has ended."""
 
-    known: Known
-    """What is known of earlier requests, for APIs that can do with it."""
+    recalled: Callable[[str], Recalled | None]
+    """Gives what is known of a principal's earlier requests, for APIs that can do with it; ``None`` for nothing."""
 
     background: Background
     """Runs work that goes on without its request."""
@@ -124,7 +124,7 @@ class Operations:
         gateway, dialect, size = self._gateway, self._dialect, len(body)
         headers = tuple(call.scope.get("headers") or ())
         parse: Callable[[], ParsedRequest] = partial(dialect.parse, body, headers)
-        if dialect.traits.recalls and size >= KNOWN_BODY and (recalled := gateway.known.of(call.principal)) is not None:
+        if dialect.traits.recalls and size >= KNOWN_BODY and (recalled := gateway.recalled(call.principal)) is not None:
             parse = partial(cast(RecallingDialect, dialect).parse_recalled, body, headers, recalled)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)

@@ -202,6 +202,7 @@ SYSTEM, UNKNOWN, SUMMARY = MESSAGES[8:11]
         pytest.param(([USER, SUMMARY, USER], [USER, ANSWER, USER]), id="a-summary-is-taken-back"),
         pytest.param(([USER, ANSWER, USER], [USER, ANSWER, SUMMARY, USER]), id="a-summary-comes"),
         pytest.param(([USER, SYSTEM, USER], [USER, ANSWER, USER], [USER, SYSTEM, USER]), id="system-text-in-between"),
+        pytest.param(([USER, SYSTEM], [USER, SYSTEM, USER]), id="system-text-at-the-end"),
         pytest.param(([USER, UNKNOWN, USER], [USER, UNKNOWN, OTHER]), id="an-unknown-role"),
         pytest.param(([USER, ANSWER, USER], [USER, ANSWER]), id="a-turn-is-taken-back"),
         pytest.param(([USER, ANSWER, USER], [USER, USER, ANSWER], [USER, ANSWER, USER]), id="another-order"),

@@ -1,0 +1,166 @@
+"""What is remembered of earlier requests: apart for each client, no more than is set, and not for long."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.asgi.kept.known import Known
+from kiro_asgi.dialects.known import Element
+from kiro_asgi.limits import KNOWN_BODY, KNOWN_SECONDS, KNOWN_SHARE
+from kiro_asgi.simulator.server import Simulator
+from tests.asgi.conftest import Gateway
+from tests.asgi.driver import post
+
+MOST = 64 * 1024
+SHARE = MOST // KNOWN_SHARE
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def array(first: str, size: int = 1000) -> tuple[Element, ...]:
+    """An array of one or two elements that takes *size* bytes, as far as it can."""
+    element = Element(first, None)
+    return element, Element("x" * max(0, (size - element.size - 640) // 2), None)
+
+
+def sent(known: Known, principal: str, first: str, size: int = 1000) -> None:
+    """A request of a client."""
+    client = known.of(principal)
+    assert client is not None
+    client.keep("messages", array(first, size))
+
+
+def is_known(known: Known, principal: str, first: str) -> bool:
+    client = known.of(principal)
+    assert client is not None
+    return bool(client.find("messages", first))
+
+
+def test_clients_know_nothing_of_each_other():
+    """The same text of another client is not known, nor is that of another array."""
+    known = Known(MOST, Clock())
+    sent(known, "one", "[{")
+
+    assert is_known(known, "one", "[{")
+    assert not is_known(known, "two", "[{")
+    assert not is_known(known, "one", "[ {")
+    assert not known.of("one").find("tools", "[{")  # type: ignore[union-attr]
+
+
+def test_the_latest_of_those_that_begin_alike_counts():
+    """There is one conversation with one beginning."""
+    known = Known(MOST, Clock())
+    sent(known, "one", "[{", 5000)
+    before = known.size
+    sent(known, "one", "[{", 3000)
+
+    assert known.size < before
+
+
+def test_a_client_has_its_share():
+    """Beyond it, what it sent first is forgotten; what is larger by itself is not remembered, and takes no place."""
+    known = Known(MOST, Clock())
+    for number in range(40):
+        sent(known, "one", f"[{number}")
+    sent(known, "two", "[")
+    sent(known, "three", "[", SHARE + 4000)
+
+    assert not is_known(known, "one", "[0")
+    assert is_known(known, "one", "[39")
+    assert is_known(known, "two", "[")
+    assert not is_known(known, "three", "[")
+    assert known.size <= SHARE + 1000
+
+
+def test_many_clients_have_no_more_than_all():
+    """Beyond what is set, the client is forgotten of which nothing was remembered longest."""
+    known = Known(MOST, Clock())
+    for number in range(100):
+        sent(known, f"client {number}", "[", 4000)
+
+    assert not is_known(known, "client 0", "[")
+    assert is_known(known, "client 99", "[")
+    assert MOST - 4000 < known.size <= MOST
+
+
+def test_what_is_not_sent_again_is_forgotten():
+    """After a while without use nothing is known, and with the next request of anybody it takes no place."""
+    clock = Clock()
+    known = Known(MOST, clock)
+    sent(known, "one", "[")
+    sent(known, "two", "[")
+    clock.now = KNOWN_SECONDS / 2
+    sent(known, "one", "[")
+    clock.now = KNOWN_SECONDS + 1
+
+    assert is_known(known, "one", "[")
+    assert not is_known(known, "two", "[")
+    clock.now *= 2
+    assert not is_known(known, "three", "[")
+    assert known.size == 0
+
+
+def test_nothing_is_remembered_where_that_is_set():
+    """With 0 there is nothing to ask."""
+    assert Known(0, Clock()).of("one") is None
+
+
+REQUESTS = st.tuples(
+    st.sampled_from("abc"),
+    st.sampled_from("1234"),
+    st.integers(0, SHARE + 2000),
+    st.sampled_from((0.0, 1.0, KNOWN_SECONDS)),
+)
+
+
+@given(st.lists(REQUESTS, max_size=30))
+def test_its_size_is_what_it_holds(requests: list[tuple[str, str, int, float]]):
+    """Whatever is sent: no more than is set, no more than its share for any client, and none of it lost count of."""
+    clock = Clock()
+    known = Known(MOST, clock)
+    for principal, first, size, later in requests:
+        clock.now += later
+        sent(known, principal, first, size)
+        sizes = [
+            sum(
+                element.size
+                for first in "1234"
+                for element in known.of(principal).find("messages", first)  # type: ignore[union-attr]
+            )
+            for principal in "abc"
+        ]
+        assert all(each <= SHARE for each in sizes)
+        assert sum(sizes) <= known.size <= MOST
+
+
+def body(turns: int) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": f"{at} " + "word " * 400} for at in range(2 * turns + 1)]
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("most", [0, 1024 * 1024])
+async def test_the_service_is_asked_the_same(gateway: Gateway, sim: Simulator, most: int):
+    """Turn after turn, whether anything is remembered or not."""
+    app = gateway(limits={"known_bytes": most}, client={"api_keys": ["k", "l"]})
+    for turns, key in ((3, "k"), (4, "k"), (4, "l"), (4, "k")):
+        assert len(json.dumps(body(turns))) > KNOWN_BODY
+        assert (await post("/v1/messages", body(turns), key=key).run(app)).status == 200
+    asked = [json.loads(request.body)["conversationState"] for request in sim.requests]
+
+    assert [len(each["history"]) for each in asked] == [6, 8, 8, 8]
+    assert asked[1]["history"] == asked[2]["history"] == asked[3]["history"]
+    assert asked[1]["history"][:6] == [*asked[0]["history"]]
