@@ -114,17 +114,16 @@ class ArrayDecoder:
         known, at = _beginning(self._recalled.find(name, first), text, start)
         items, texts = ([], []) if known else ([item], [first])
         at = at if known else end
-        while text[mark := _blank(text, at)] != "]":
-            begun = at
-            at = _require(text, mark, ",")
-            _require(text, at, "{")
-            item, at = _decode(text, at)
+        while (before := _BEFORE_NEXT.match(text, at)) is not None:
+            item, end = _decode(text, before.end())
             items.append(item)
-            texts.append(text[begun:at])
+            texts.append(text[at:end])
+            at = end
             if len(items) > KNOWN_ELEMENTS:
                 raise ValueError(name)
+        end = _require(text, _blank(text, at), "]")
         self.parts[name] = Part(known, texts)
-        return items, mark + 1
+        return items, end
 
 
 def _beginning(elements: Sequence[Element], text: str, at: int) -> tuple[Sequence[Element], int]:
@@ -149,6 +148,9 @@ def _blank(text: str, at: int) -> int:
 
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*+")
+
+_BEFORE_NEXT: Final = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+(?=\{)")
+"""What stands between an element and the next, which is an object."""
 
 
 _decode: Final[Callable[[str, int], tuple[Any, int]]] = DECODER.raw_decode

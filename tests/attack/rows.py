@@ -204,6 +204,17 @@ async def large_requests(attack: Attack) -> None:
     await _large(attack, 2 * MIB)
 
 
+@row("histories of 400 kB, all different, of one message and of 4,000, each sent twice", "an answer or 4xx", seconds=25)
+async def histories(attack: Attack) -> None:
+    roles = ("user", "assistant")
+    for number in range(3):
+        for count, size in ((1, 400_000), (4001, 80)):
+            text = f"attack:words {number} " + "x" * size
+            turns = [{"role": roles[at % 2], "content": text} for at in range(count)]
+            for _ in range(2):
+                await attack.ask("messages", "", 200, 400, model=KIRO, messages=turns)
+
+
 @row("tool schema: chain of 200 and 2,000 anyOf with $ref, and a call of it", "an answer or 400")
 async def schema_chain(attack: Attack) -> None:
     for shape in ("chain-200", "chain-2000"):

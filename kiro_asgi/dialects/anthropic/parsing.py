@@ -390,7 +390,7 @@ def _lasting(prompt: Prompt, request: MessagesCountBody, before: _Before) -> Ite
         turn = turns.get(f"messages[{index}]")
         if isinstance(message, Raw) or message.role == "system":
             return
-        if turn is not None and any(type(part) is Opaque for part in (*turn.parts, *turn.content())):
+        if turn is not None and (Opaque in map(type, turn.parts) or Opaque in map(type, turn.content())):
             return  # it may hold the error with which it is refused
         yield turn
 
