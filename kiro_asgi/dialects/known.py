@@ -3,6 +3,7 @@
 An agent sends its tools and the whole conversation again with each turn.  An element of an array that stands as it
 stood in the latest request that began alike, behind elements that all do, needs neither be decoded nor read again:
 comparing texts is a hundred times as fast.  Elements are objects, which end where their text ends, whatever follows.
+Of an array that comes for the first time only the first element is remembered, and of one that comes again all are.
 
 Nothing depends on this but time.  What is out of the ordinary is decoded as ever, with the errors that this brings.
 """
@@ -64,7 +65,7 @@ class Part:
     """The elements at its beginning that are known."""
 
     texts: Sequence[str]
-    """Of the others, as of `Element`."""
+    """Of the others, as of `Element`; of an array of which none is known, of the first alone."""
 
 
 @define(eq=False)
@@ -109,11 +110,13 @@ class ArrayDecoder:
         at = _blank(text, start + 1)
         if text[start] != "[" or text[at] != "{":
             return _decode(text, start)
-        item, end = _decode(text, at)
-        first = text[start:end]
+        first = text[start : _decode(text, at)[1]]
         known, at = _beginning(self._recalled.find(name, first), text, start)
-        items, texts = ([], []) if known else ([item], [first])
-        at = at if known else end
+        if not known:  # to find the others takes time, and many arrays never come again
+            self.parts[name] = Part((), [first])
+            return _decode(text, start)
+        items: list[Any] = []
+        texts: list[str] = []
         while (before := _BEFORE_NEXT.match(text, at)) is not None:
             item, end = _decode(text, before.end())
             items.append(item)

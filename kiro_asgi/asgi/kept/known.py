@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Final
 
 from attrs import define, field, frozen
 
 from kiro_asgi.dialects.known import Element
 from kiro_asgi.limits import KNOWN_SECONDS, KNOWN_SHARE
+
+_ARRAY: Final = 2048
+"""Bytes of an array beside its elements."""
 
 
 @frozen
@@ -73,7 +77,7 @@ class Known:
     def keep(self, principal: str, array: str, elements: Sequence[Element]) -> None:
         """As of `kiro_asgi.dialects.known.Recalled`."""
         key = array, elements[0].text
-        size, share = sum(element.size for element in elements), self._most // KNOWN_SHARE
+        size, share = _ARRAY + sum(element.size for element in elements), self._most // KNOWN_SHARE
         with self._lock:
             self._forget_old()
             client = self._clients.setdefault(principal, _Client())
