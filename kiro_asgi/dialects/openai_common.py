@@ -16,7 +16,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import error_headers, explanation, invalid, message_of, tokens_in, unsupported
 from kiro_asgi.dialects.structure import Raw, Shape, Whole
-from kiro_asgi.dialects.unread import Beside
+from kiro_asgi.dialects.unread import Beside, Finding, words
 from kiro_asgi.errors import (
     BodyTimeout,
     ContextTooLong,
@@ -42,6 +42,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
+from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import Opaque, Sampling, Text
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, count, dumps, quote_bytes
@@ -96,6 +97,57 @@ def read_verbosity(word: str | None, place: str) -> str:
     if word is not None and word not in VERBOSITIES:
         raise invalid(place, f"expected one of {', '.join(VERBOSITIES)}, got {word[:60]!r}")
     return word or ""
+
+
+_TIERS: Final[Mapping[str, Tier]] = MappingProxyType(
+    {
+        "auto": Tier.AUTO,
+        "default": Tier.STANDARD,
+        "flex": Tier.FLEX,
+        "priority": Tier.PRIORITY,
+        "fast": Tier.PRIORITY,
+        "scale": Tier.SCALE,
+    }
+)
+
+_RETENTIONS: Final[Mapping[str, str]] = MappingProxyType({"in_memory": "", "24h": "24h"})
+"""Value of ``prompt_cache_retention`` to the neutral word."""
+
+LONGEST: Final = "1h"
+"""The longest mark that a prompt can have."""
+
+HANDLED: Final = ("service_tier", "metadata", "safety_identifier", "user", "prompt_cache_retention")
+"""Fields of a body that `handling_of` reads."""
+
+
+def handling_of(request: Shape) -> Handling:
+    """What the body of a *request* says of its handling."""
+    fields = {name: request.unread.get(name, getattr(request, name, None)) for name in HANDLED}
+    return read_handling(fields)
+
+
+def read_handling(fields: Mapping[str, Any]) -> Handling:
+    """What the *fields* of a request say of its handling; a word that the API has not counts as absent.
+
+    Source: https://platform.openai.com/docs/api-reference/chat/create
+    """
+    tier, labels, kept = (fields.get(name) for name in ("service_tier", "metadata", "prompt_cache_retention"))
+    users = {name: fields.get(name) for name in ("safety_identifier", "user")}
+    named = next((name for name, user in users.items() if user and isinstance(user, str)), "")
+    pairs = labels.items() if isinstance(labels, Mapping) else ()
+    return Handling(
+        _TIERS.get(tier) if isinstance(tier, str) else None,
+        {name: text for name, text in pairs if isinstance(text, str)},
+        users.get(named) or "",
+        _RETENTIONS.get(kept, "") if isinstance(kept, str) else "",
+        {"tier": "service_tier", "labels": "metadata", "user": named, "retention": "prompt_cache_retention"},
+    )
+
+
+def unread_words(fields: Mapping[str, Any], api: str) -> Iterator[Finding]:
+    """Words among those *fields* that the API has not; a service of the *api* is sent them all the same."""
+    for name, known in (("service_tier", _TIERS), ("prompt_cache_retention", _RETENTIONS)):
+        yield from ((rule, place, api) for rule, place in words(fields.get(name), name, tuple(known)))
 
 
 def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:

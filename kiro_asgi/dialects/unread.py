@@ -128,7 +128,7 @@ def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
     return _Walk(reading).walk(value)
 
 
-def words(value: Any, place: str, known: Iterable[str]) -> Iterator[Finding]:
+def words(value: Any, place: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
     """A finding where the *value* at *place* is not ``None``, and not one of the *known* words."""
     if value is not None and value not in known:
         yield "values.unknown", place

@@ -273,6 +273,9 @@ class ThinkingDelta:
     """Some thinking text."""
 
     text: str
+    member: str = field(default="", eq=False, kw_only=True)
+    """Name under which the service sent it, where services of its API have several."""
+
     event_type: Literal["thinking_delta"] = _type("thinking_delta")
 
 

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
 from kiro_asgi.model.conversion import is_text, member, several, texts
+from kiro_asgi.model.handling import Handling
 from kiro_asgi.model.unread import Unread
 
 __all__ = [
@@ -465,6 +466,9 @@ class Prompt:
     thinking: Thinking = field(factory=Thinking)
     sampling: Sampling = field(factory=Sampling)
     metadata: Mapping[str, Any] = field(factory=dict)
+    handling: Handling = field(factory=Handling, eq=False, kw_only=True)
+    """The tier, labels and user, for services that have words for them."""
+
     session: str = ""
     """The client's name of the session that this belongs to, the same in each request; empty where it has none.
     It is sent to no upstream as it is."""

@@ -31,6 +31,10 @@ REASONING: Final = "reasoning"
 """An item of reasoning of the Responses API, its summary among it, for the upstream whose name is the owner.  It stands
 where `DETAILS` does."""
 
+KEPT: Final = "kept"
+"""Thinking that led to a call, with the name that the service has for it, as JSON, for the upstream whose name is the
+owner.  It is kept here by the call's id, and sent to no client."""
+
 UNSIGNED: Final = "nobody.thought:"
 """Stands in an answer for the signature of thinking that has none: a client hands an empty one back as if it were real,
 and so would a gateway that does not look.  It comes back to us only."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from kiro_asgi.model.handling import Words, crossed
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Opaque, Prompt
 from kiro_asgi.model.unread import Unread, restore
@@ -57,6 +58,22 @@ class WriteBack:
             members = {name: value for name, value in members.items() if name not in absent}
         self.written.update(_named(members, own))
         restore(own, members)
+
+    def said(self, own: dict[str, Any], prompt: Prompt, words: Words) -> frozenset[str]:
+        """Write into the body *own*, which wins, what *prompt* says in another API of how it is handled; the names by
+        which a service may refuse it.
+
+        What the words cannot say is noted where the service is chosen.
+        """
+        if prompt.unread is not None and prompt.unread.api == self.api:
+            return frozenset()  # the client's own words are written back
+        members = crossed(prompt.handling, words, Notes())
+        if EVERY in self.without:
+            members = {} if members and self.notes.applies(self.without[EVERY]) else members
+        elif self.without:
+            members = self._allowed(members, "")
+        restore(own, members)
+        return frozenset(_named(members, own))
 
     def system(self, prompt: Prompt) -> tuple[list[str], list[tuple[str, Unread]]]:
         """The system texts that can be joined, and behind them those that have members of their own, with these."""

@@ -14,7 +14,7 @@ from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
-from kiro_asgi.stages.call_signatures import CallSignatures
+from kiro_asgi.stages.call_signatures import CallSignatures, HeardThinking
 from kiro_asgi.stages.citations import Citations, CitedPages, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
@@ -146,6 +146,9 @@ class Plan:
 
     keep_call_signatures: bool = False
     """Whether signatures of tool calls may have to be put back, see `kiro_asgi.stages.call_signatures`."""
+
+    thinking_owner: str = ""
+    """As of `kiro_asgi.stages.call_signatures.HeardThinking.owner`; empty for none."""
 
     other_signatures: bool = True
     """Whether signatures of thinking and text are passed on then."""
@@ -315,13 +318,15 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in, budget=budget)
     fingerprinter = Fingerprinter() if plan.fingerprint else None
     server_tools = ServerTools(plan.server_tools, budget=budget) if plan.server_tools else None
-    call_signatures = CallSignatures(plan.other_signatures, budget=budget) if plan.keep_call_signatures else None
+    thinking = HeardThinking(plan.thinking_owner, budget=budget) if plan.thinking_owner else None
+    call_signatures = _signatures(plan, thinking, budget) if plan.keep_call_signatures else None
     permitted = plan.tool_choice.permitted
     meter = _meter(plan)
     front: tuple[Stage[Delta, Delta] | None, ...] = (
         counter,
         SameApi(plan.api, plan.streamed_api),
         RepeatFilter() if plan.drop_repeated_text else None,
+        thinking,  # before the splitter, which may leave thinking out
         _splitter(plan) if plan.thinking else None,
         limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it
         plan.repairs.written_calls,
@@ -360,6 +365,10 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         call_signatures,
         meter,
     )
+
+
+def _signatures(plan: Plan, thinking: HeardThinking | None, budget: AnswerBudget) -> CallSignatures:
+    return CallSignatures(plan.other_signatures, thinking=thinking, budget=budget)
 
 
 def _assembler(plan: Plan, budget: AnswerBudget) -> ToolCallAssembler:

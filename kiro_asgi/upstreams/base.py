@@ -12,6 +12,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.handling import NO_WORDS, Words
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.redaction import Redactor
@@ -175,6 +176,9 @@ class Rendered:
     unread: frozenset[str] = frozenset()
     """Names of members, and kinds of parts, that are sent as the client sent them, as nobody here understands them."""
 
+    crossed: frozenset[str] = frozenset()
+    """Names of members that say in the service's words what the client has said in those of another API."""
+
     turn: Callable[[], PausingTurn] | None = field(default=None, eq=False, repr=False)
     """How the answer is read where the service may stop before its end; ``None`` where it does not."""
 
@@ -261,11 +265,21 @@ class Traits:
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
 
+    thinking_owner: str = ""
+    """Name of the service that wants thinking back with the calls that came of it, without a signature; empty for
+    none."""
+
+    demands_thinking: bool = False
+    """Whether it refuses a history in which it is missing."""
+
     unlisted: tuple[str, ...] = ()
     """Beginnings of names that are asked for although the service does not list them, e.g. ``arn:``."""
 
     api: str = ""
     """Name of the client API that the service speaks, whose requests it gets whole; empty for none."""
+
+    words: Words = NO_WORDS
+    """What it calls what requests say of how they are handled (`kiro_asgi.model.prompt.Prompt.handling`)."""
 
     provider: str = ""
     """Whose service it is, as OpenTelemetry calls it (``gen_ai.provider.name``); empty for the upstream's own name."""

@@ -140,7 +140,7 @@ class DirectUpstream:
     def without_refused(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
         """This upstream without what of the client's own API *error*, the answer to *rendered*, refuses; ``None`` where
         that is nothing."""
-        refused = refused_members(error, rendered.unread, self.refused)
+        refused = refused_members(error, rendered.unread, self.refused, rendered.crossed)
         return None if refused == self.refused else evolve(self, refused=refused)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent | None:

@@ -58,14 +58,18 @@ _NOT_TAKEN: Final = re.compile(
 _MEMBER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 
 
-def refused_members(error: KiroAsgiError, sent: Collection[str], refused: tuple[str, ...]) -> tuple[str, ...]:
+def refused_members(
+    error: KiroAsgiError, sent: Collection[str], refused: tuple[str, ...], crossed: Collection[str] = ()
+) -> tuple[str, ...]:
     """*refused*, and that of the members *sent* as the client sent them which *error* refuses; the same for none.
 
+    Of those that *crossed* from another API the client's words are not the service's: it has only to name one.
     A service names one at a time, and each costs a request: after the first none of them is sent any more.
     """
-    if EVERY in refused or not (isinstance(error, UpstreamRejected) and _NOT_TAKEN.search(error.message)):
+    if EVERY in refused or not isinstance(error, UpstreamRejected):
         return refused
-    found = next((name for name in _MEMBER.findall(error.message) if name in sent), "")
+    blamed = crossed if not _NOT_TAKEN.search(error.message) else {*sent, *crossed}
+    found = next((name for name in _MEMBER.findall(error.message) if name in blamed), "")
     return (*refused, EVERY if refused else found) if found else refused
 
 

@@ -49,7 +49,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
     ("chat-logit-bias", CHAT, {"logit_bias": {"50": -100}}, [("fields.ignored", 1, "logit_bias")]),
     ("chat-nothing", CHAT, {"logit_bias": {}, "verbosity": None, "stop": []}, []),
     ("chat-name", CHAT, {"messages": [said("user", text(), name="Eva")]}, [("fields.ignored", 1, "messages[0].name")]),
-    ("chat-storage", CHAT, {"store": True, "service_tier": "flex"}, [("fields.no_effect", 2, "store")]),
+    ("chat-storage", CHAT, {"store": True, "service_tier": "flex"}, [("fields.no_effect", 1, "store")]),
     (
         "chat-second-tool",
         CHAT,
@@ -113,7 +113,10 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         {"stream": True, "metadata": {"user_id": "user_a_account_b_session_c"}, "tools": [OWN]},
         [],
     ),
-    ("messages-person", MESSAGES, {"metadata": {"user_id": "u"}}, [("fields.no_effect", 1, "metadata.user_id")]),
+    ("messages-person", MESSAGES, {"metadata": {"user_id": "u"}}, []),
+    ("messages-tier", MESSAGES, {"service_tier": "turbo"}, [("values.unknown", 1, "service_tier")]),
+    ("chat-tier", CHAT, {"service_tier": ["flex"]}, [("values.unknown", 1, "service_tier")]),
+    ("chat-retention", CHAT, {"prompt_cache_retention": "9y"}, [("values.unknown", 1, "prompt_cache_retention")]),
     (
         "messages-roles",
         MESSAGES,

@@ -27,6 +27,7 @@ from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.model import handling
 from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Rule
@@ -37,7 +38,7 @@ from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
 
-GATEWAY_RULES: Final = (HOSTED_DROPPED, UNCITED, PHASE, VERBOSITY, STRICT, OLDEST_DROPPED, CUT_ANSWER)
+GATEWAY_RULES: Final = (HOSTED_DROPPED, UNCITED, PHASE, VERBOSITY, STRICT, *handling.RULES, OLDEST_DROPPED, CUT_ANSWER)
 """Adaptations that the gateway makes for every service; the rules of each service are its upstream's."""
 
 

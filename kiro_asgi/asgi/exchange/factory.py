@@ -142,8 +142,10 @@ class ExchangeFactory(Settler[ClientRequest]):
 
     async def _recovered(self, request: ClientRequest, route: Route) -> Recovered:
         prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model)
-        if route.provider.setup.upstream.traits.signs_calls:
-            prompt = await self._signatures.restored(prompt, request.principal)
+        traits = route.provider.asking(route.model).traits
+        if traits.signs_calls or traits.thinking_owner:
+            owner, earlier = traits.thinking_owner, traits.demands_thinking
+            prompt = await self._signatures.restored(prompt, request.principal, owner, earlier=earlier)
         recovered = await self._recovery.prepare(prompt, request.principal)
         return evolve(recovered, notes=(*notes, *recovered.notes)) if notes else recovered
 

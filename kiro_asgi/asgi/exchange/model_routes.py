@@ -15,6 +15,7 @@ from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
+from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text, understood
@@ -109,7 +110,14 @@ class Provider:
         api = self.asking(model).traits.api
         prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
-        return prompt, (*notes, *_notes_on_lost(prompt, self.setup.upstream.traits))
+        return prompt, (*notes, *_notes_on_lost(prompt, self.setup.upstream.traits), *self._unsaid(prompt, model))
+
+    def _unsaid(self, prompt: Prompt, model: ModelCard) -> tuple[Note, ...]:
+        """Notes on what *prompt* says of its handling, for which the service has no words."""
+        traits, notes = self.asking(model).traits, Notes()
+        if prompt.unread is None or prompt.unread.api != traits.api:
+            crossed(prompt.handling, traits.words, notes)
+        return notes.found()
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""

@@ -13,9 +13,9 @@ from kiro_asgi.limits import SIGNATURE_BYTES
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Loss, Rule
-from kiro_asgi.model.signatures import CALL, read_mark
+from kiro_asgi.model.signatures import CALL, KEPT, read_mark
 from kiro_asgi.stages.answer import Answer
-from kiro_asgi.stages.call_signatures import signed, unsigned_calls
+from kiro_asgi.stages.call_signatures import signed, unsigned_calls, with_thinking
 from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, candidates, records_of, recover
 from kiro_asgi.state.base import Store, scoped
 
@@ -115,19 +115,27 @@ class Signatures:
     _store: Store
     _ttl: float
 
-    async def restored(self, prompt: Prompt, principal: str) -> Prompt:
-        """*prompt* with the signatures that the client left out, as far as they are known."""
+    async def restored(self, prompt: Prompt, principal: str, owner: str = "", *, earlier: bool = False) -> Prompt:
+        """*prompt* with the signatures that the client left out, as far as they are known.
+
+        Args:
+            prompt: The request.
+            principal: Whose it is.
+            owner: The upstream that wants thinking back that it has not signed; empty for none.
+            earlier: As of `unsigned_calls`.
+        """
         known: dict[str, str] = {}
         try:
-            for call_id in unsigned_calls(prompt):
+            for call_id in unsigned_calls(prompt, earlier=earlier):
                 if (data := await self._store.get(scoped(principal, _CALL_SIGNATURE, call_id))) is not None:
                     known[call_id] = data.decode(errors="replace")
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)
-        intact = {call_id: signature for call_id, signature in known.items() if read_mark(signature).part == CALL}
+        intact = {call_id: it for call_id, it in known.items() if read_mark(it).part in (CALL, KEPT)}
         if len(intact) < len(known):
             _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(intact))
-        return signed(prompt, intact)
+        signatures = {call_id: it for call_id, it in intact.items() if read_mark(it).part == CALL}
+        return with_thinking(signed(prompt, signatures), intact, owner) if intact else prompt
 
     async def remember(self, found: Mapping[str, str], principal: str) -> None:
         """Keep signatures by the ids of their calls."""

@@ -20,6 +20,7 @@ from kiro_asgi.dialects.anthropic.parsing import (
     DISPLAYS,
     EFFORTS,
     MODES,
+    TIERS,
     known_tool,
     parse_count,
     parse_messages,
@@ -94,6 +95,7 @@ _READING: Final = Reading(
     views=MappingProxyType(
         {(MessagesRequestBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
     ),
+    members=MappingProxyType({(MessagesRequestBody, "service_tier"): ""}),
 )
 
 
@@ -118,8 +120,7 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
         if known_tool(text_of(tool, "type")) is not None:
             for name in tool.keys() & {"description", "input_schema"}:
                 yield "fields.ignored", f"tools[{index}].{name}"
-    if object_of(value.get("metadata")).get("user_id") and not prompt.session:
-        yield "fields.no_effect", "metadata.user_id", API  # it names a person, and no session
+    yield from ((rule, place, API) for rule, place in words(value.get("service_tier"), "service_tier", tuple(TIERS)))
     thinking, choice = object_of(value.get("thinking")), object_of(value.get("tool_choice"))
     yield from words(thinking.get("type"), "thinking.type", MODES)
     if thinking.get("display") not in (None, *DISPLAYS):

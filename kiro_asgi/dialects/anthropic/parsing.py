@@ -40,6 +40,7 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
     Opaque,
     Part,
@@ -58,7 +59,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.limits import check_stop
-from kiro_asgi.wire.json import Decoder, JsonError, loads
+from kiro_asgi.wire.json import Decoder, JsonError, loads, object_of, text_of
 
 B = TypeVar("B", bound=MessagesCountBody)
 
@@ -289,15 +290,45 @@ def session_of(metadata: Mapping[str, Any]) -> str:
     ending = _ID.match(user[::-1])
     assert ending is not None, "a pattern that matches nothing, too"
     session = user[len(user) - ending.end() :].partition(_MARK)[2]
-    return session or (_member(user) if user.startswith("{") else "")
+    return session or (_member(user, "session_id") if user.startswith("{") else "")
 
 
-def _member(document: str) -> str:
+def _member(document: str, *names: str) -> str:
+    """The first of the members *names* that is a text."""
     try:
-        session = loads(document).get("session_id")
+        members = object_of(loads(document))
     except JsonError:
         return ""
-    return session if type(session) is str else ""
+    return next(filter(None, (text_of(members, name) for name in names)), "")
+
+
+def _user(metadata: Mapping[str, Any]) -> str:
+    """The id of the user without that of the session, which is another one in each conversation."""
+    user = metadata.get("user_id")
+    if type(user) is not str or not user:
+        return ""
+    session = session_of(metadata)
+    if not session:
+        return user
+    if user.startswith("{"):
+        return _member(user, "account_uuid", "device_id", "user_id")
+    return user.removesuffix(session).removesuffix(_MARK)
+
+
+TIERS: Final = MappingProxyType({"auto": Tier.AUTO, "standard_only": Tier.STANDARD})
+
+_LASTING: Final = "1h"
+"""The mark for the prompt's cache that is more than the usual one."""
+
+
+def _handling(request: MessagesCountBody, metadata: Mapping[str, Any], marks: Iterable[str]) -> Handling:
+    tier = request.unread.get("service_tier")
+    return Handling(
+        TIERS.get(tier) if isinstance(tier, str) else None,
+        user=_user(metadata),
+        retention=_LASTING if _LASTING in marks else "",
+        places={"tier": "service_tier", "user": "metadata.user_id", "retention": "cache_control"},
+    )
 
 
 ATTRIBUTION: Final = "x-anthropic-billing-header:"
@@ -425,6 +456,9 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         raise RequestError("messages: at least one message is required", param="messages")
     system = tuple(_system(request.system))
     attribution = next(_texts(request.system), MessagesTextBlock("")).text.partition("\n")[0]
+    tools = _parse_tools(request.tools or (), choice, before.tools)
+    marks = {part.cache for turn in turns for part in turn.parts} | {tool.cache for tool in tools}
+    marks |= {read_mark(request.cache_control), *(mark for _, mark, _ in system)}
     prompt = Prompt(
         request.model,
         turns,
@@ -432,11 +466,12 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         attribution=attribution if attribution.startswith(ATTRIBUTION) else "",
         system_marks={index: mark for index, (_, mark, _) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
-        tools=_parse_tools(request.tools or (), choice, before.tools),
+        tools=tools,
         tool_choice=choice,
         thinking=_thinking(request),
         sampling=sampling,
         metadata=request.metadata or {},
+        handling=_handling(request, request.metadata or {}, marks),
         session=session_of(request.metadata or {}),
         schema=_schema(request),
         unread=BESIDE(request, **_in_part(request)),

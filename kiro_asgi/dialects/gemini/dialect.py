@@ -15,13 +15,13 @@ from attrs import frozen
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
-from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
+from kiro_asgi.dialects.gemini.parsing import TIERS, parse_count, parse_request, read_body, tier_word
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
 from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, CountBody, FileData, GenerateBody, ToolBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape
-from kiro_asgi.dialects.unread import Finding, Reading, noted, unread
+from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, words
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -65,7 +65,8 @@ _READING: Final = Reading(
     members=MappingProxyType(
         {
             (GenerateBody, "model"): _NO_EFFECT,
-            (GenerateBody, "labels"): _NO_EFFECT,
+            (GenerateBody, "labels"): "",
+            (GenerateBody, "service_tier"): "",
             (GenerateBody, "safety_settings"): "fields.ignored",
             (Blob, "display_name"): "",
             (FileData, "display_name"): "",
@@ -78,6 +79,8 @@ _READING: Final = Reading(
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body in one spelling, which became *prompt*."""
     yield from unread(value, _READING)
+    tier = value.get("service_tier")
+    yield from ((rule, place, API) for rule, place in words(tier and tier_word(tier), "service_tier", tuple(TIERS)))
     taken = {tool.name for tool in prompt.tools}
     for index, entry in enumerate(objects_of(value.get("tools"))):
         for at, function in enumerate(objects_of(entry.get("function_declarations"))):

@@ -32,6 +32,7 @@ from kiro_asgi.dialects.gemini.shapes import (
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
+from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
     Opaque,
     Prompt,
@@ -394,10 +395,35 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
         thinking=_thinking(config.thinking_config or ThinkingConfig()),
         sampling=_sampling(config),
         schema=_schema(config),
+        handling=_handling(request),
         unread=beside(request, **_in_part(request)),
     )
     require_depths(prompt)
     return prompt
+
+
+TIERS: Final = MappingProxyType(
+    {
+        "unspecified": Tier.AUTO,
+        "standard": Tier.STANDARD,
+        "flex": Tier.FLEX,
+        "priority": Tier.PRIORITY,
+    }
+)
+
+
+def tier_word(value: Any) -> str:
+    """The word for a tier as it is in the table: SDKs write it in either case, some with what it is of before it."""
+    return value.lower().removeprefix("service_tier_") if isinstance(value, str) else ""
+
+
+def _handling(request: GenerateBody) -> Handling:
+    labels = object_of(request.unread.get("labels"))
+    return Handling(
+        TIERS.get(tier_word(request.unread.get("service_tier"))),
+        {name: text for name, text in labels.items() if isinstance(text, str)},
+        places={"tier": "service_tier", "labels": "labels"},
+    )
 
 
 def _in_part(request: GenerateBody) -> Mapping[str, Any]:

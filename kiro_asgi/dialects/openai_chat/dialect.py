@@ -36,7 +36,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     JsonSchema,
     ResultBlock,
 )
-from kiro_asgi.dialects.openai_common import error_reply
+from kiro_asgi.dialects.openai_common import HANDLED, error_reply, unread_words
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json
@@ -114,9 +114,7 @@ _READING: Final = Reading(
     ),
     members=MappingProxyType(
         {
-            (ChatRequestBody, "metadata"): "fields.no_effect",
-            (ChatRequestBody, "user"): "fields.no_effect",
-            (ChatRequestBody, "safety_identifier"): "fields.no_effect",
+            **{(ChatRequestBody, name): "" for name in HANDLED},
             (ChatRequestBody, "input"): "fields.ignored",
             (JsonSchema, "name"): "fields.no_effect",
             (JsonSchema, "strict"): "",
@@ -134,6 +132,7 @@ _SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functi
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
+    yield from unread_words(value, API)
     yield from (("shapes.messages", place) for place in foreign_shapes(value))
     for name in _NUMBERS:
         if value.get(name) and getattr(prompt.sampling, name) is None:

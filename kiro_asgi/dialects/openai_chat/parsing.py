@@ -36,7 +36,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ChatSearchTool,
     ToolBody,
 )
-from kiro_asgi.dialects.openai_common import read_sampling, read_verbosity
+from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_sampling, read_verbosity
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
@@ -315,6 +315,7 @@ def parse(body: bytes) -> ParsedRequest:
     conversation.read(request.messages or ())
     tools, tool_choice = _read_tools(request)
     system, unread_system = system_of(conversation.system)
+    handling = handling_of(request)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
@@ -328,6 +329,8 @@ def parse(body: bytes) -> ParsedRequest:
             request, {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
         ),
         metadata=_metadata(request),
+        handling=handling,
+        cache=LONGEST if handling.retention else "",
         session=_session(request),
         verbosity=read_verbosity(request.verbosity, "verbosity"),
         schema=_schema(request),

@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
+from kiro_asgi.dialects.openai_common import HANDLED, unread_words
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
@@ -51,8 +52,7 @@ _READING: Final = Reading(
     members=MappingProxyType(
         {
             **{(ResponsesBody, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
-            (ResponsesBody, "user"): "fields.no_effect",
-            (ResponsesBody, "safety_identifier"): "fields.no_effect",
+            **{(ResponsesBody, name): "" for name in HANDLED},
             (ResponsesBody, "stream_options"): "fields.no_effect",
             (ResponsesJsonSchemaFormat, "name"): "fields.no_effect",
             (ResponsesJsonSchemaFormat, "strict"): "",
@@ -65,6 +65,7 @@ _READING: Final = Reading(
 def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt* with so many *earlier* items before its own."""
     yield from unread(value, _READING)
+    yield from unread_words(value, API)
     yield from unread_tools(value.get("tools"), prompt.tools)
     for index, name in enumerate(value.get("include") or ()):
         if name != SEALED:

@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.openai_common import read_verbosity
+from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking
@@ -271,6 +271,7 @@ def parse_value(
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
     instructions = (Text(request.instructions),) if request.instructions else ()
     system, unread_system = system_of((*instructions, *conversation.system))
+    handling = handling_of(request)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
@@ -282,6 +283,8 @@ def parse_value(
         thinking=_thinking(request),
         sampling=_sampling(request),
         metadata=_metadata(request),
+        handling=handling,
+        cache=LONGEST if handling.retention else "",
         session=request.prompt_cache_key or "",
         shortens=request.truncation == "auto",
         verbosity=read_verbosity(request.text.verbosity if request.text else None, "text.verbosity"),

@@ -81,7 +81,7 @@ SCHEMA: Final[Mapping[str, str]] = {
 
 MESSAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "Request": {
-        **_free("model cachedContent"),
+        **_free("model cachedContent serviceTier"),
         "contents": "Content",
         "systemInstruction": "Content",
         "tools": "Tool",

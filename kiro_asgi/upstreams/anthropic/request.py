@@ -28,6 +28,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.model.events import WEB_SEARCH
+from kiro_asgi.model.handling import MARKED, Tier, Words
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
@@ -311,6 +312,15 @@ FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
 """Rule by which the prompt states a schema, to the code of the refusal that puts it in force."""
 
 
+WORDS: Final = Words(
+    tier=("service_tier",),
+    tiers=MappingProxyType({Tier.AUTO: "auto", Tier.STANDARD: "standard_only"}),
+    user=("metadata", "user_id"),
+    retentions=MARKED,
+)
+"""Source: https://docs.anthropic.com/en/api/messages"""
+
+
 @frozen(kw_only=True)
 class MessagesOptions:
     """Options of rendering that are the operator's, or follow from earlier errors."""
@@ -322,6 +332,9 @@ class MessagesOptions:
 
     custom: bool = False
     """Whether another server than Anthropic's answers: it may ignore parts of the API that it does not know."""
+
+    words: Words = WORDS
+    """The service's, of how requests are handled."""
 
     without: Mapping[str, str] = MappingProxyType({})
     """As of `kiro_asgi.rendering.unread.WriteBack`."""
@@ -341,6 +354,9 @@ class MessagesBody:
 
     unread: frozenset[str] = frozenset()
     """As of `kiro_asgi.upstreams.base.Rendered`."""
+
+    crossed: frozenset[str] = frozenset()
+    """As of the same."""
 
 
 def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id: str = "") -> MessagesBody:
@@ -376,7 +392,6 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         "system": _system(prompt, write, with_schema=form is None or options.custom),
         "tools": tools,
         "tool_choice": _choice(prompt, names) if tools else {},
-        "metadata": {"user_id": user_id} if user_id else {},
     }
     if form is not None:
         asked = {"format": {"type": "json_schema", "schema": form.schema}}
@@ -384,12 +399,13 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     fields |= {name: value for name, value in optional.items() if value}
     fields["messages"] = [_message(draft, blocks, write) for draft in drafts]
     fields = marked(fields, prompt.cache)
-    if prompt.unread is not None and "metadata" in prompt.unread.members:
-        fields.pop("metadata", None)  # the client's own says who asks
     write.into(fields, prompt.unread, _BEGUN)
+    said = write.said(fields, prompt, options.words)
+    if user_id and not {"metadata", "user_id"} & {*fields, *options.without}:
+        fields["metadata"] = {"user_id": user_id}
     bounded(fields, blocks.marked, notes)
     guaranteed = form is not None and form.exact and not options.custom
-    return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written))
+    return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written), said)
 
 
 _BEGUN: Final = frozenset({"thinking", "tool_choice", "output_format"})

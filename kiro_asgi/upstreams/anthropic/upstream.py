@@ -18,6 +18,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import API_HEADER_CHARACTERS, API_HEADERS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
+from kiro_asgi.model.handling import Words
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.unread import unsent
@@ -30,6 +31,7 @@ from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
 from kiro_asgi.upstreams.anthropic.request import (
     FORM_RULES,
     LAST_SAMPLED,
+    WORDS,
     MessagesOptions,
     content_of,
     document,
@@ -82,6 +84,12 @@ def _is_passed_on(header: tuple[bytes, bytes]) -> bool:
     return bool(fits and name not in _OWN and _NAME.fullmatch(name))
 
 
+def is_custom(endpoint: str) -> bool:
+    """Whether another server than Anthropic's answers at *endpoint*, which is empty for that."""
+    host = urlsplit(endpoint or ENDPOINT).hostname or ""
+    return host != _HOST and not host.endswith(f".{_HOST}")
+
+
 @frozen(kw_only=True)
 class MessagesEndpoint:
     """The operator's part of every request."""
@@ -103,8 +111,7 @@ class MessagesEndpoint:
 
     def is_custom(self, credential: Credential) -> bool:
         """Whether *credential* is for another server than Anthropic's."""
-        host = urlsplit(credential.endpoint or self.endpoint or ENDPOINT).hostname or ""
-        return host != _HOST and not host.endswith(f".{_HOST}")
+        return is_custom(credential.endpoint or self.endpoint)
 
     def url(self, credential: Credential, path: str) -> str:
         """Address of *path*, which begins with a slash."""
@@ -227,15 +234,22 @@ class AnthropicUpstream(DirectUpstream):
     adaptations: tuple[str, ...] = ()
     """Adaptations by `adapt_after_error`, by the names of its rules."""
 
+    words: Words = field()
+    """Of how requests are handled: Anthropic's, which has tiers of its own."""
+
     traits: Traits = field(init=False)
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.KNOWN)
     _endpoint: MessagesEndpoint = field(init=False, repr=False)
     forwarding: Forwarding | None = field(init=False, repr=False)
 
+    @words.default
+    def _make_words(self) -> Words:
+        return evolve(WORDS, tiers={}) if is_custom(self.endpoint) else WORDS
+
     @traits.default
     def _make_traits(self) -> Traits:
         learns = bool(self.adaptations or self.refused) and set(self.adaptations) <= set(LASTING)
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, learns=learns, api=API)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, learns=learns, api=API, words=self.words)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -265,6 +279,7 @@ class AnthropicUpstream(DirectUpstream):
             replay_thinking=self.replay_thinking,
             adaptations=self.adaptations,
             custom=self._endpoint.is_custom(credential),
+            words=self.words,
             without=unsent(self.withheld, self.refused),
         )
         body = document(prompt, model, options, conversation)
@@ -276,6 +291,7 @@ class AnthropicUpstream(DirectUpstream):
             document=body.document,
             formed=body.formed,
             unread=body.unread,
+            crossed=body.crossed,
             turn=partial(PausableTurn, request, body.document) if may_pause(body.document) else None,
         )
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.handling import MARKED, LabelForm, Tier, Words
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolChoiceMode, ToolResult
 from kiro_asgi.rendering.attachments import Attachments
@@ -24,6 +25,7 @@ from kiro_asgi.rendering.schemas import object_schema, schema_instructions
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock import claude
 from kiro_asgi.upstreams.bedrock.content import DOCUMENTS, IMAGES, ConverseBlocks, Sendable, cache_point
@@ -130,6 +132,18 @@ MOST_POINTS: Final = 4
 """Cache points of one request."""
 
 
+_LABEL: Final = r"[a-zA-Z0-9\s:_@$#=/+,.-]"
+"""Characters of keys and values."""
+
+WORDS: Final = Words(
+    tier=("serviceTier", "type"),
+    tiers=MappingProxyType({Tier.STANDARD: "default", Tier.FLEX: "flex", Tier.PRIORITY: "priority"}),
+    labels=LabelForm("requestMetadata", re.compile(f"{_LABEL}{{1,256}}", re.A), re.compile(f"{_LABEL}{{0,256}}", re.A)),
+    retentions=MARKED,
+)
+"""Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html"""
+
+
 @frozen(kw_only=True)
 class ConverseOptions:
     """Options of rendering that are the operator's, or follow from earlier errors."""
@@ -141,6 +155,10 @@ class ConverseOptions:
 
     extra: Mapping[str, Any] = {}
     """Members of every body: guardrail, tier, latency."""
+
+    words: Words = WORDS
+    without: Mapping[str, str] = MappingProxyType({})
+    """As of `kiro_asgi.rendering.unread.WriteBack`."""
 
 
 @frozen
@@ -157,6 +175,9 @@ class Body:
 
     formed: bool = False
     """Whether the service holds the answer to the client's schema."""
+
+    crossed: frozenset[str] = frozenset()
+    """As of `kiro_asgi.upstreams.base.Rendered`."""
 
 
 def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body:
@@ -201,8 +222,9 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
     optional = {"system": system, "toolConfig": config, "outputConfig": _output_config(form), **made, **options.extra}
     fields = {"messages": messages, **{name: value for name, value in optional.items() if value}}
     _bound(fields, notes)
+    said = WriteBack("", notes, options.without).said(fields, prompt, options.words)
     streamed = family.streams_calls or not config
-    return Body(fields, names, notes, streamed, formed=form is not None and form.exact)
+    return Body(fields, names, notes, streamed, formed=form is not None and form.exact, crossed=said)
 
 
 def _form(prompt: Prompt, family: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:

@@ -15,11 +15,13 @@ from urllib.parse import quote
 from attrs import define, evolve, field, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.model.handling import MARKED, Handling, Tier, Words, crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
 from kiro_asgi.rendering.attachments import instead_of_address
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.refusal import refusal
+from kiro_asgi.rendering.unread import WriteBack, unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.aws import REGIONS, key_life, region_in
@@ -28,7 +30,7 @@ from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.embeddings import BedrockEmbedder
 from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
-from kiro_asgi.upstreams.bedrock.request import ConverseOptions, content_of, document
+from kiro_asgi.upstreams.bedrock.request import WORDS, ConverseOptions, content_of, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
 from kiro_asgi.upstreams.bedrock.settings import NOWHERE, BedrockSettings
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
@@ -92,7 +94,14 @@ class BedrockUpstream(DirectUpstream):
     messages: claude.AnthropicUpstream = field(init=False, repr=False)
     """Renders requests to Claude for InvokeModel."""
 
+    words: Words = field(init=False)
+    """Of how requests are handled: without tiers where the operator has chosen one."""
+
     traits: Traits = field(init=False)
+
+    @words.default
+    def _make_words(self) -> Words:
+        return evolve(WORDS, tiers={}) if "serviceTier" in self.extra else WORDS
 
     @messages.default
     def _make_messages(self) -> claude.AnthropicUpstream:
@@ -102,13 +111,22 @@ class BedrockUpstream(DirectUpstream):
             adaptations=self.adaptations,
             withheld=self.withheld,
             refused=self.refused,
+            words=Words(retentions=MARKED),  # the others are headers of InvokeModel
         )
 
     @traits.default
     def _make_traits(self) -> Traits:
         learns = self.adaptations in _LASTING or (bool(self.refused) and not self.adaptations)
         api = self.messages.traits.api if self.invokes else ""
-        return Traits(cites=True, strict=True, learns=learns, unlisted=("arn:",), api=api, provider="aws.bedrock")
+        return Traits(
+            cites=True,
+            strict=True,
+            learns=learns,
+            unlisted=("arn:",),
+            api=api,
+            words=self.words,
+            provider="aws.bedrock",
+        )
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* for the API that *model* is asked by; neither has a field for *conversation*.
@@ -120,7 +138,12 @@ class BedrockUpstream(DirectUpstream):
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
         options = ConverseOptions(
-            replay_thinking=self.replay_thinking, betas=self.betas, adaptations=self.adaptations, extra=self.extra
+            replay_thinking=self.replay_thinking,
+            betas=self.betas,
+            adaptations=self.adaptations,
+            extra=self.extra,
+            words=self.words,
+            without=unsent(self.withheld, self.refused),
         )
         body = document(prompt, model, options)
         streamed = body.streamed and _UNSTREAMED not in self.adaptations
@@ -132,6 +155,7 @@ class BedrockUpstream(DirectUpstream):
             notes=(*map(Note, self.adaptations), *body.notes.found()),
             document=asked,
             formed=body.formed,
+            crossed=body.crossed,
         )
 
     def _invoke(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
@@ -139,8 +163,15 @@ class BedrockUpstream(DirectUpstream):
         rendered = self.messages.render(prompt, claude.known(model), credential)
         notes = Notes()
         body = claude.invoked(rendered.document, claude.betas((*self.betas, *prompt.betas), notes))
-        request = self._ask(model, "invoke-with-response-stream", credential, body, FRAMES, self.invoke_headers)
-        return evolve(rendered, request=request, document=body, notes=(*rendered.notes, *notes.found()))
+        said: dict[str, Any] = {}
+        write = WriteBack(self.messages.traits.api, notes, unsent(self.withheld, self.refused))
+        names = write.said(said, prompt, self.words)
+        if prompt.handling.tier is not None and body.pop("service_tier", None) is not None:
+            said |= _tier_of(prompt.handling.tier, self.words)  # a header here, also for clients of the body's own API
+        headers = (*self.invoke_headers, *_told(said))
+        request = self._ask(model, "invoke-with-response-stream", credential, body, FRAMES, headers)
+        found = (*rendered.notes, *notes.found())
+        return evolve(rendered, request=request, document=body, notes=found, crossed=names)
 
     def embedding_request(self, body: Mapping[str, Any], credential: Credential, model: ModelCard) -> UpstreamRequest:
         """Ask *model* for embeddings with this *body*; guardrails and tiers are for models that answer."""
@@ -207,6 +238,19 @@ class BedrockUpstream(DirectUpstream):
             return name
         name = name.lower()
         return f"{self.geography}.{name}" if self.geography and models.base_model(name) == name else name
+
+
+def _tier_of(tier: Tier, words: Words) -> dict[str, Any]:
+    """The member of Converse's bodies for a *tier*; none for one that says nothing, or that it has not."""
+    return crossed(Handling(tier), words, Notes())
+
+
+def _told(said: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
+    """Headers of InvokeModel for members that Converse has in its bodies."""
+    if "serviceTier" in said:
+        yield b"x-amzn-bedrock-service-tier", said["serviceTier"]["type"].encode()
+    if "requestMetadata" in said:
+        yield b"x-amzn-bedrock-request-metadata", dumps(said["requestMetadata"])
 
 
 def _unstreamed(body: Mapping[str, Any]) -> dict[str, Any]:

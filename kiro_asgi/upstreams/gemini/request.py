@@ -21,6 +21,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.model.events import WEB_SEARCH
+from kiro_asgi.model.handling import Tier, Words
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.rendering.attachments import Attachments
@@ -38,6 +39,15 @@ from kiro_asgi.upstreams.models import BUDGETS, effort_of, nearest_effort
 
 API: Final = "gemini"
 """Name of the client API that the service speaks."""
+
+WORDS: Final = Words(
+    tier=("serviceTier",),
+    tiers=MappingProxyType({Tier.STANDARD: "standard", Tier.FLEX: "flex", Tier.PRIORITY: "priority"}),
+)
+"""Labels are Vertex AI's alone.
+
+Source: https://googleapis.github.io/python-genai/genai.html#genai.types.ServiceTier
+"""
 
 DYNAMIC: Final = -1
 """The budget that leaves it to the model how much to think."""
@@ -262,6 +272,9 @@ class GeminiBody:
     unread: frozenset[str] = frozenset()
     """As of `kiro_asgi.upstreams.base.Rendered`."""
 
+    crossed: frozenset[str] = frozenset()
+    """As of the same."""
+
 
 def document(
     prompt: Prompt,
@@ -320,7 +333,8 @@ def document(
     }
     written = {key: value for key, value in body.items() if value}
     write.into(written, prompt.unread)
-    return GeminiBody(written, names, notes, frozenset(write.written))
+    said = write.said(written, prompt, WORDS)
+    return GeminiBody(written, names, notes, frozenset(write.written), said)
 
 
 def _system(prompt: Prompt, write: WriteBack) -> Iterator[dict[str, Any]]:

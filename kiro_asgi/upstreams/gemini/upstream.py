@@ -161,6 +161,7 @@ class GeminiUpstream(DirectUpstream):
             notes=written.notes.found(),
             document=written.body,
             unread=written.unread,
+            crossed=written.crossed,
         )
 
     def ask(self, body: bytes, credential: Credential, model: ModelCard, verb: str, accept: str) -> UpstreamRequest:

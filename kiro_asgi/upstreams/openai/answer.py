@@ -296,9 +296,9 @@ class ChunkDecoder:
         if object_of(value).get("data"):
             yield from self._notice(Notice("content.unknown", "audio"))
 
-    def _thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
+    def _thinking(self, value: Any, delta: Object, name: str = "reasoning_content") -> Iterator[Delta]:
         if text := _thought(value):
-            yield ThinkingDelta(text)
+            yield ThinkingDelta(text, member=name)
         elif type(value) is str:
             return
         else:
@@ -307,7 +307,8 @@ class ChunkDecoder:
     def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
         """The deltas of thinking under another name: some servers send the same text under several."""
         if not delta.get("reasoning_content") and not (delta.get("reasoning") and delta["reasoning"] is not value):
-            yield from self._thinking(value, delta)
+            name = "reasoning" if delta.get("reasoning") is value else "reasoning_text"
+            yield from self._thinking(value, delta, name)
 
     def _details(self, value: Any, delta: Object) -> Iterator[Delta]:
         """OpenRouter's form of thinking, which as a rule repeats the text of ``reasoning``."""

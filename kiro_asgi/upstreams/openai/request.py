@@ -17,6 +17,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.handling import NO_WORDS, LabelForm, Tier, Words
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Sampling, Tool, ToolChoiceMode
 from kiro_asgi.model.unread import Unread
@@ -34,6 +35,27 @@ from kiro_asgi.wire.json import object_of
 
 API: Final = "openai_chat"
 """Name of the client API that the service speaks."""
+
+WORDS: Final = Words(
+    tier=("service_tier",),
+    tiers=MappingProxyType(
+        {
+            Tier.AUTO: "auto",
+            Tier.STANDARD: "default",
+            Tier.FLEX: "flex",
+            Tier.PRIORITY: "priority",
+            Tier.SCALE: "scale",
+        }
+    ),
+    labels=LabelForm("metadata"),
+    user=("safety_identifier",),
+    retention=("prompt_cache_retention",),
+    retentions=MappingProxyType({"1h": "24h", "24h": "24h"}),  # the other, in_memory, lasts an hour at most
+)
+"""Of OpenAI's own service, in either of its APIs.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
 
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
@@ -255,6 +277,9 @@ class ChatRenderOptions:
     without: tuple[str, ...] = ()
     """Fields that the service refused, see `kiro_asgi.upstreams.openai.adapting`."""
 
+    words: Words = NO_WORDS
+    """The server's, of how requests are handled."""
+
     unsent: Mapping[str, str] = MappingProxyType({})
     """As `kiro_asgi.rendering.unread.WriteBack.without`."""
 
@@ -268,6 +293,9 @@ class ChatBody:
     notes: tuple[Note, ...]
     unread: frozenset[str] = frozenset()
     """As of `kiro_asgi.upstreams.base.Rendered`."""
+
+    crossed: frozenset[str] = frozenset()
+    """As of the same."""
 
 
 def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> ChatBody:
@@ -306,8 +334,9 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     if "response_format" in body:
         body["response_format"] = as_named(body["response_format"], prompt.unread, "response_format", "json_schema")
     write.into(body, prompt.unread, _BEGUN)
+    said = write.said(body, prompt, options.words)
     _leave_out(body, options.without)
-    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written))
+    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written), said)
 
 
 _BEGUN: Final = frozenset({"response_format", "thinking", "tool_choice"})

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from kiro_asgi.model.handling import NO_WORDS
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     TEXT_INPUT,
@@ -44,6 +45,7 @@ from kiro_asgi.upstreams.openai.content import FAILED, attachments, data_url, fi
 from kiro_asgi.upstreams.openai.models import efforts_of
 from kiro_asgi.upstreams.openai.reasoning import opened
 from kiro_asgi.upstreams.openai.request import (
+    WORDS,
     ChatBody,
     as_named,
     form_of,
@@ -140,9 +142,10 @@ def document(
     if "format" in body.get("text", {}):
         body["text"]["format"] = as_named(body["text"]["format"], prompt.unread, "text", "format")
     write.into(body, prompt.unread, _BEGUN)
+    said = write.said(body, prompt, NO_WORDS if custom else WORDS)
     leave_out(body, without)
     fit(body, facts, notes)
-    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written))
+    return ChatBody(body, names.changed(), notes.found(), frozenset(write.written), said)
 
 
 _KEY: Final = "prompt_cache_key"

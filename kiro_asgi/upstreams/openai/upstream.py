@@ -17,6 +17,7 @@ from attrs import define, evolve, field, frozen, setters, validators
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.handling import NO_WORDS
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.unread import unsent
@@ -44,7 +45,7 @@ from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_id
 from kiro_asgi.upstreams.openai.embeddings import OPENAI_SIZE, USUAL_SIZE, OpenAIEmbedder
 from kiro_asgi.upstreams.openai.errors import fault
 from kiro_asgi.upstreams.openai.models import efforts_of, named, refuses_sampling, wants_responses
-from kiro_asgi.upstreams.openai.request import API, ChatRenderOptions, content_of, document, is_guaranteed
+from kiro_asgi.upstreams.openai.request import API, WORDS, ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
@@ -271,7 +272,8 @@ class ResponsesUpstream(OpenAIServer):
     @property
     def traits(self) -> Traits:
         """Refusals hold for every request to the same model."""
-        return Traits(verbose=True, strict=True, learns=True, api=responses_request.API)
+        words = NO_WORDS if self.is_custom(self.endpoint) and self.signed_in is None else WORDS
+        return Traits(verbose=True, strict=True, learns=True, api=responses_request.API, words=words)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
@@ -302,6 +304,7 @@ class ResponsesUpstream(OpenAIServer):
             document=written.body,
             formed=not custom and is_guaranteed(form),
             unread=written.unread,
+            crossed=written.crossed,
         )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:
@@ -407,7 +410,20 @@ class OpenAIUpstream(OpenAIServer):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        return Traits(verbose=True, strict=True, signs_calls=self.is_custom(self.endpoint), learns=True, api=API)
+        custom = self.is_custom(self.endpoint)
+        words = NO_WORDS if custom else WORDS
+        demanded = self.demands_thinking or DEMANDED in self.without
+        kept = self.replay_thinking and (custom or demanded) and REPLAYED not in self.without
+        return Traits(
+            verbose=True,
+            strict=True,
+            signs_calls=custom,
+            thinking_owner=self.name if kept else "",
+            demands_thinking=kept and demanded,
+            learns=True,
+            api=API,
+            words=words,
+        )
 
     @property
     def forwarding(self) -> ChatForwarding | None:
@@ -454,6 +470,7 @@ class OpenAIUpstream(OpenAIServer):
             efforts=self.efforts,
             max_tools=self.max_tools,
             cache_key="" if custom else conversation,
+            words=NO_WORDS if custom else WORDS,
             without=self.without,
             unsent=unsent(self.withheld, self.refused),
         )
@@ -468,6 +485,7 @@ class OpenAIUpstream(OpenAIServer):
             document=written.body,
             formed=not custom and is_guaranteed(written.body.get("response_format", {})),
             unread=written.unread,
+            crossed=written.crossed,
         )
 
     def decoder(self, content_type: str) -> tuple[Stage[Any, Any], ...]:

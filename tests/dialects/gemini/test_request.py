@@ -413,7 +413,6 @@ def test_what_no_service_is_told() -> None:
     body = json.dumps(request).encode()
     notes = GeminiApi("m").notes(body, GeminiApi("m").parse(body))
     assert {(note.rule, note.place) for note in notes} == {
-        ("fields.no_effect", "labels"),
         ("fields.ignored", "safety_settings"),
         ("tools.left_out", "tools[0].function_declarations[1]"),
     }

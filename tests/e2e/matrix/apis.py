@@ -15,7 +15,7 @@ import openai
 from attrs import frozen
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-__all__ = ["Answer", "Api", "Call", "Chat", "Failure", "GenerateContent", "Messages", "Responses", "Wants"]
+__all__ = ["UNREAD", "Answer", "Api", "Call", "Chat", "Failure", "GenerateContent", "Messages", "Responses", "Wants"]
 
 Json = dict[str, Any]
 
@@ -42,6 +42,15 @@ SCHEMA: Final[Json] = {
 """Of an answer that has to have a form."""
 
 
+UNREAD: Final[Mapping[str, Json]] = {
+    "messages": {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
+    "chat": {"logit_bias": {"50256": -100}},
+    "responses": {"service_tier": "ultrafast"},
+    "gemini": {"serviceTier": "later"},
+}
+"""API to a field that the gateway does not read, or whose word it does not know, and that services of the API take."""
+
+
 @frozen
 class Wants:
     """What a client asks for besides an answer."""
@@ -49,6 +58,8 @@ class Wants:
     thinking: bool = False
     tools: bool = False
     schema: bool = False
+    unread: bool = False
+    """What is in `UNREAD`."""
 
 
 @frozen
@@ -145,6 +156,7 @@ class Chat:
         question |= {"reasoning_effort": "high"} if wants.thinking else {}
         form = {"name": "weather", "strict": True, "schema": SCHEMA}
         question |= {"response_format": {"type": "json_schema", "json_schema": form}} if wants.schema else {}
+        question |= {"extra_body": UNREAD["chat"]} if wants.unread else {}
         state: Any = ChatCompletionStreamState()
         text = ""
         try:
@@ -199,6 +211,7 @@ class Messages:
         question |= {"thinking": {"type": "enabled", "budget_tokens": 1024}} if wants.thinking else {}
         form = {"type": "json_schema", "schema": SCHEMA}
         question |= {"output_config": {"format": form}} if wants.schema else {}
+        question |= {"extra_body": UNREAD["messages"]} if wants.unread else {}
         text = ""
         try:
             if not stream:
@@ -253,6 +266,7 @@ class Responses:
         question |= {"include": ["reasoning.encrypted_content"]} if wants.thinking else {}
         form = {"type": "json_schema", "name": "weather", "strict": True, "schema": SCHEMA}
         question |= {"text": {"format": form}} if wants.schema else {}
+        question |= {"extra_body": UNREAD["responses"]} if wants.unread else {}
         text = ""
         try:
             if not stream:
@@ -307,6 +321,7 @@ class GenerateContent:
         config |= {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA} if wants.schema else {}
         question: Json = {"contents": conversation, "generationConfig": config}
         question |= {"tools": [{"functionDeclarations": _tools("parametersJsonSchema")}]} if wants.tools else {}
+        question |= UNREAD["gemini"] if wants.unread else {}
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         address = f"{self.base}/v1beta/models/{model}:{verb}"
         response = self.client.post(address, json=question, headers={**HEADERS, "x-goog-api-key": self.key})

@@ -19,8 +19,8 @@ from kiro_asgi.simulator.markers import EXTRA_ANSWERS, EXTRA_CHANGES
 from kiro_asgi.simulator.openai.encoder import REFUSAL
 from kiro_asgi.simulator.pieces import Ending, TokensUsed
 from kiro_asgi.simulator.scripts import sign
-from tests.e2e.matrix.apis import Answer, Failure
-from tests.e2e.matrix.pairing import Pairing
+from tests.e2e.matrix.apis import UNREAD, Answer, Failure
+from tests.e2e.matrix.pairing import SERVICES, Pairing
 
 __all__ = ["END", "FEATURES", "LOSSES", "Feature", "LostPart", "found"]
 
@@ -270,6 +270,31 @@ def _told_on(pairing: Pairing, first: Answer | Failure) -> None:
     assert pairing.request.status == 200
 
 
+def unknown_field(pairing: Pairing) -> None:
+    """The service is asked it as the client has said it, once, also where the request has tools and is translated."""
+    for tools in (False, True):
+        pairing.begin_anew()
+        told = pairing.ask("sim:text", tools=tools, unread=True)
+        assert (told.text, told.stop) == (SENTENCE, END[pairing.api])
+        assert pairing.request.json().items() >= UNREAD[pairing.api].items()
+        assert not named(told)
+
+
+def unknown_elsewhere(pairing: Pairing) -> None:
+    """It is left out, which a rule says."""
+    for tools in (False, True):
+        pairing.begin_anew()
+        told = pairing.ask("sim:text", tools=tools, unread=True)
+        assert (told.text, told.stop) == (SENTENCE, END[pairing.api])
+        assert not pairing.request.json().keys() & UNREAD[pairing.api].keys()
+        assert len(named(told)) == 1
+
+
+def named(told: Answer) -> set[str]:
+    """The rules of a dialect's that leave a field, or its word, out."""
+    return {item.partition(";")[0] for item in told.rules.split(", ")} & {"fields.ignored", "values.unknown"}
+
+
 def ended_early(pairing: Pairing) -> None:
     """What came before is told as if it were all; what ends within an event is an error there, too."""
     told = pairing.ask("sim:eof")
@@ -314,6 +339,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "error-before": Feature("An error instead of an answer", error_before),
     "error-within": Feature("An error in the middle of an answer", error_within),
     "usage": Feature("Counts of tokens, those of the cache among them", usage),
+    "unknown-field": Feature("Same API, unknown field", unknown_field),
     "sent-back": Feature("Any answer sent back with the next question", sent_back),
 }
 """Name to what holds where it is carried."""
@@ -433,6 +459,13 @@ LOSSES: Final[Mapping[str, LostPart]] = {
         ("converse",),
         refusal_without_reason,
         "Converse has no word for a refusal but that content was filtered, and no reason for it.",
+    ),
+    "not-its-field": LostPart(
+        "unknown-field",
+        (*SERVICES,),
+        unknown_elsewhere,
+        "A field that nobody here understands is for services of the client's own API. ``x-kiro-asgi-rules`` says that "
+        "it is left out, or that its word is.",
     ),
     "no-end-of-its-own": LostPart(
         "broken-off",
