@@ -297,9 +297,11 @@ def _open(index: int, block: Block, cut: Callable[[str], Iterable[str]]) -> Iter
     match block:
         case TextBlock(text, citations, continues):
             start, *more = _begun(index, BlockKind.TEXT, block.unread)
-            return chain((evolve(start, continues=continues), *more), map(TextDelta, cut(text)), citations)
+            # Members stand behind the text: a block of text is opened at its first word, and few of them wait for that.
+            return chain((evolve(start, continues=continues),), map(TextDelta, cut(text)), more, citations)
         case RefusalBlock(text, unread):
-            return chain(_begun(index, BlockKind.REFUSAL, unread), map(RefusalDelta, unsplit(text)))
+            start, *more = _begun(index, BlockKind.REFUSAL, unread)
+            return chain((start,), map(RefusalDelta, unsplit(text)), more)
         case ThinkingBlock(text, signature, unread):
             thinking = map(ThinkingDelta, unsplit(text)) if text else ()
             seal = (SignatureDelta(signature),) if signature else ()

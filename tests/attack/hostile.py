@@ -141,6 +141,31 @@ def _one_call(path: str, parameter: str) -> Iterator[bytes]:
     yield _chunk({}, "tool_calls") + DONE
 
 
+def _strange(path: str, parameter: str) -> Iterator[bytes]:
+    """*parameter* kinds that nobody knows, each another one: blocks, events and members, or members of chunks."""
+    for number in range(int(parameter)):
+        kind, value = f"hologram_{number}", {"of": f"x{number}", "deep": {"er": [number]}}
+        if path != ANTHROPIC:
+            yield _chunk({kind: value}, **{f"x_{number}": value})
+            continue
+        if not number:
+            yield b"".join(map(_named, (*ANTHROPIC_HEAD, ANTHROPIC_END[0])))
+        block = {"type": kind, **value}
+        yield _named({"type": "content_block_start", "index": number + 1, "content_block": block})
+        yield _named({"type": "content_block_stop", "index": number + 1})
+        yield _named({"type": f"event_{number}", **value})
+    yield b"".join(map(_named, ANTHROPIC_END[1:])) if path == ANTHROPIC else _chunk({"content": "so"}, "stop") + DONE
+
+
+def _thought_call(path: str, parameter: str) -> Iterator[bytes]:
+    """A call after *parameter* MiB of thinking, of services like OpenAI."""
+    for _ in range(int(parameter) * MIB // PIECE):
+        yield _chunk({"reasoning_content": TEXT})
+    function = {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
+    yield _chunk({"tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": function}]})
+    yield _chunk({}, "tool_calls") + DONE
+
+
 def _one_event(path: str, parameter: str) -> Iterator[bytes]:
     """*parameter* MiB of text in a single event."""
     return _said(path, [TEXT * (int(parameter) * MIB // PIECE)])
@@ -238,6 +263,8 @@ ANSWERS: Final[Mapping[str, Answer]] = {
     "open-calls": _open_calls,
     "one-call": _one_call,
     "one-event": _one_event,
+    "strange": _strange,
+    "thought-call": _thought_call,
     "calls": _many_calls,
     "redacted": _redacted,
     "endless": _endless,

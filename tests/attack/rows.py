@@ -243,6 +243,55 @@ async def nested_deep(attack: Attack) -> None:
         await attack.ask("responses", "", 200, 400, input=[turns[0], item, output])
 
 
+OWN: Final = (("messages", MODELS[1]), ("chat", HOSTILE))
+"""APIs, each with a model of a service of the same API, which gets what nobody here understands."""
+
+
+@row(
+    "10,000 members that nobody knows, a long one and deep ones, in a translated request",
+    "an answer or 4xx",
+    seconds=25,
+)
+async def unknown_members(attack: Attack) -> None:
+    deep: Any = "end"
+    for _ in range(100):
+        deep = {"x": deep}
+    for more in (
+        {f"x_{number}": {"of": number} for number in range(50_000)},
+        {"x": "y" * 2 * MIB},
+        {"x": [deep] * 100},
+    ):
+        for api, model in OWN:
+            tools = _tool(api, {"type": "object", "properties": {}})
+            await attack.ask(api, "attack:words", 200, 400, 413, model=model, tools=tools, **more)
+
+
+@row("members that nobody knows, nested 2,000 and 20,000 deep", "400 with the place")
+async def unknown_members_deep(attack: Attack) -> None:
+    for depth in (2_000, 20_000):
+        for api, model in OWN:
+            body = attack.client.asking(api, "attack:words", model=model, x="@").partition(b"\r\n\r\n")[2]
+            data = body.replace(b'"@"', nested_text(depth))
+            attack.typed(await attack.client.send(attack.client.request(PATHS[api], data)), 400)
+
+
+@row("5,000 blocks, and as many tools, of kinds that nobody knows", "an answer or 4xx", seconds=25)
+async def opaque_blocks(attack: Attack) -> None:
+    blocks = [{"type": f"hologram_{number}", "of": number} for number in range(5_000)]
+    said = {"role": "user", "content": [{"type": "text", "text": "attack:words"}, *blocks]}
+    for api, model in OWN:
+        for more in ({"messages": [said]}, {"tools": blocks}):
+            await attack.ask(api, "attack:words", 200, 400, 413, model=model, **more)
+
+
+@row("2,000 pairs of metadata, and an end user's id of 1 MB, to each service", "an answer or 400", seconds=20)
+async def handling(attack: Attack) -> None:
+    labels = {f"key {number}": "\u00e9\n" * 50 for number in range(2_000)}
+    for model in (*MODELS, HOSTILE):
+        await attack.ask("chat", "attack:words", 200, 400, model=model, metadata=labels)
+        await attack.ask("chat", "attack:words", 200, 400, model=model, user="u" * MIB, service_tier="x" * MIB)
+
+
 @row("ten bodies as large as may be, half sent", "503 with retry-after", gateway="small", seconds=12)
 async def half_sent_bodies(attack: Attack) -> None:
     size = 8 * MIB - 1024
@@ -512,6 +561,29 @@ async def _bounded(attack: Attack, api: str, prompt: str, **more: Any) -> None:
 
 CUT: Final = re.compile(rb'"(?:finish_reason|stop_reason|status)": ?"(?:length|max_tokens|incomplete)"')
 """What says that an answer was cut."""
+
+
+@row(
+    "2,000 blocks, events and members of as many kinds that nobody knows, streamed and collected, to clients of the "
+    "service's API and of others",
+    "an answer, or a typed end; bounded memory",
+    gateway="large",
+    seconds=60,
+)
+async def strange_answers(attack: Attack) -> None:
+    for _, model in OWN:
+        for api in PATHS:
+            more = {"store": False} if api == "responses" else {"max_tokens": 1000}
+            for stream in (False, True):
+                tools = _tool(api, {"type": "object", "properties": {}})
+                await attack.ask(api, "attack:strange=2000", model=model, tools=tools, stream=stream, **more)
+
+
+@row("a call after 20 MiB of thinking, 5 times", "an answer; what is kept is bounded", gateway="large", seconds=60)
+async def thought_calls(attack: Attack) -> None:
+    tools = _tool("chat", {"type": "object", "properties": {"city": {"type": "string"}}})
+    for _ in range(5):
+        await attack.ask("chat", "attack:thought-call=20", 200, model=HOSTILE, tools=tools, stream=True)
 
 
 @row("100 MB of answer text, collected, in each API", "a typed end; bounded memory", gateway="large", seconds=30)
