@@ -457,7 +457,8 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
     system = tuple(_system(request.system))
     attribution = next(_texts(request.system), MessagesTextBlock("")).text.partition("\n")[0]
     tools = _parse_tools(request.tools or (), choice, before.tools)
-    marks = {part.cache for turn in turns for part in turn.parts} | {tool.cache for tool in tools}
+    marks = {part.cache for turn in (*filter(None, before.turns), *turns) for part in turn.parts}
+    marks |= {tool.cache for tool in (*before.tools, *tools)}
     marks |= {read_mark(request.cache_control), *(mark for _, mark, _ in system)}
     prompt = Prompt(
         request.model,
