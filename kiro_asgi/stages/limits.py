@@ -272,6 +272,10 @@ class Limits:
                     yield item
                 else:
                     yield from self._spend(item)
+            elif type(item) is ToolCallFragment and 0 < len(item.input) <= self._room and not self._stops:
+                self._room -= len(item.input)  # a call comes in many pieces, and each is as small as a text's
+                self._uncounted.append(item.input)
+                yield item
             elif type(item) in _CONTENT:
                 yield from self._release()
                 yield from self._other(item)

@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -254,3 +255,16 @@ def test_too_long_a_stop_is_refused_by_the_stage_too(stop: tuple[str, ...], plac
         Limits(stop=stop)
 
     assert refused.value.param == place
+
+
+def test_the_pieces_of_a_call_weigh_what_they_weigh_together() -> None:
+    """However small they are, and with text before them: the first that passes the limit is the one that ends it."""
+    before, pieces, limit = "some text ", ['{"a": "', *["word "] * 5000], 3000
+    first = ToolCallFragment(call_id="1", name="n", input="")
+    deltas = [TextDelta(before), first, *(evolve(first, input=piece) for piece in pieces)]
+    *passed, end = run_apart(Limits(max_tokens=limit), deltas)
+
+    taken = len(passed) - 2
+    weigh = TokenEstimator().estimate_tokens
+    assert end == Stop(StopReason.LENGTH)
+    assert weigh(before + "".join(pieces[:taken])) <= limit < weigh(before + "".join(pieces[: taken + 1]))
