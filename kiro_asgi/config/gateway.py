@@ -116,11 +116,6 @@ class InspectorSettings:
     Where memory is short, bytes of old calls go first.  ``kiro-asgi serve --inspect`` sets ``full``, and
     ``--inspect=masked`` or ``--inspect=none`` the others."""
 
-    prices: tuple[str, ...] = setting((), PRICE)
-    """Prices of a million tokens, each as ``model=input/output``, in any currency; ``/`` and the price of reading from
-    a cache and of writing to it may follow.  ``*`` in a model's name stands for any text, and the first row that fits
-    counts.  Without any, no costs are shown."""
-
     @staticmethod
     def conflicts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """Name and complaint for values that do not go together."""
@@ -143,6 +138,10 @@ class PriceSettings:
     thinking: tuple[str, ...] = setting((), ONE_PRICE)
     """The same for thinking, each as ``model=price``, where it has another price than the rest of an answer."""
 
+    images: tuple[str, ...] = setting((), ONE_PRICE)
+    """The same for images in answers, each as ``model=price``, where the service counts their tokens and they have
+    another price than the rest."""
+
     requests: tuple[str, ...] = setting((), ONE_PRICE)
     """Prices of one request, each as ``model=price``."""
 
@@ -155,6 +154,11 @@ class PriceSettings:
 
     currency: str = setting("USD", WORD)
     """The currency of all of them, for messages."""
+
+    header: bool = False
+    """Say in the head of an answer that is sent whole what it cost: ``x-kiro-asgi-cost`` by what the service has
+    counted, and ``x-kiro-asgi-estimated-cost`` by what was estimated.  The head of a stream is sent before anybody
+    knows."""
 
 
 @frozen(kw_only=True)

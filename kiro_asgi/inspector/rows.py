@@ -1,61 +1,14 @@
-"""Recorded calls as JSON, with their cost by the operator's prices: a row of the list, and all that is known of one."""
+"""Recorded calls as JSON, a row of the list, and all that is known of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
-
-from attrs import frozen
 
 from kiro_asgi.inspector.calls import Attempt, RecordedCall
 from kiro_asgi.inspector.sentences import of_error
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import EndFacts
-
-_MILLION = 1_000_000
-
-
-@frozen
-class Price:
-    """Price of a million tokens, in the operator's currency."""
-
-    pattern: str
-    """A model's name; ``*`` stands for any text."""
-
-    input: float
-    output: float
-    cache_read: float
-    cache_write: float
-
-    def cost(self, usage: Usage) -> float:
-        """Of one answer."""
-        tokens = (
-            usage.input_tokens * self.input
-            + usage.output_tokens * self.output
-            + usage.cache_read_tokens * self.cache_read
-            + usage.cache_write_tokens * self.cache_write
-        )
-        return tokens / _MILLION
-
-
-def read_prices(rows: Iterable[str]) -> tuple[Price, ...]:
-    """Read ``inspector.prices``; the cache costs what the input does where no price of its own is given."""
-    return tuple(map(_read, rows))
-
-
-def _read(row: str) -> Price:
-    pattern, _, numbers = row.rpartition("=")
-    prices = [float(number) for number in numbers.split("/")]
-    both, caches = prices[:2], prices[2:]
-    read = caches[0] if caches else both[0]
-    return Price(pattern, both[0], both[1], read, caches[1] if len(caches) > 1 else both[0])
-
-
-def price_of(prices: Iterable[Price], model: str) -> Price | None:
-    """The first of *prices* that is *model*'s."""
-    return next((price for price in prices if fnmatchcase(model, price.pattern)), None)
-
 
 _TEXT: Final = 200
 """Characters of a text that a client or a service chose."""
@@ -64,12 +17,12 @@ _RULES: Final = 50
 """Names of rules."""
 
 
-def row(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
+def row(call: RecordedCall) -> Mapping[str, Any]:
     """One call in the list; what is not known is left out.  Times are seconds, ``time`` those since the epoch."""
-    return {name: value for name, value in _row(call, prices) if value not in (None, "")}
+    return {name: value for name, value in _row(call) if value not in (None, "")}
 
 
-def _row(call: RecordedCall, prices: Iterable[Price]) -> Iterator[tuple[str, Any]]:
+def _row(call: RecordedCall) -> Iterator[tuple[str, Any]]:
     facts, end, last = call.facts, call.end, call.attempts[-1] if call.attempts else None
     yield "number", call.number
     yield "id", facts.request_id
@@ -97,9 +50,9 @@ def _row(call: RecordedCall, prices: Iterable[Price]) -> Iterator[tuple[str, Any
         yield "rules", list(dict.fromkeys(last.plan.rules))[:_RULES]
     if end is not None:
         yield from _ending(end)
-        if end.usage is not None and end.plan is not None:
-            price = price_of(prices, end.plan.model)
-            yield "cost", None if price is None else round(price.cost(end.usage), 8)
+        if end.cost is not None:
+            yield "cost", round(end.cost.counted, 8)
+            yield "estimated_cost", round(end.cost.estimated, 8) or None
 
 
 def _ending(end: EndFacts) -> Iterator[tuple[str, Any]]:
@@ -131,11 +84,11 @@ def _tokens(usage: Usage) -> Mapping[str, Any]:
     return counts if usage.metering is None else {**counts, "credits": round(usage.metering.amount, 6)}
 
 
-def detail(call: RecordedCall, prices: Iterable[Price]) -> Mapping[str, Any]:
+def detail(call: RecordedCall) -> Mapping[str, Any]:
     """All that is known of one call: its row, each attempt, and the pace of what came and was sent."""
     started = call.facts.started
     return {
-        **row(call, prices),
+        **row(call),
         "recorded": call.recording is not None,
         "remarks": [each.whole for each in call.remarks],
         "tries": [dict(_attempt(each, started)) for each in call.attempts],

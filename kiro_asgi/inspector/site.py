@@ -47,7 +47,7 @@ from kiro_asgi.config import InspectorSettings
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.inspector.calls import Changes, RecentCalls, RecordedCall, Seen
 from kiro_asgi.inspector.recordings import Recordings, Run, Unseen
-from kiro_asgi.inspector.rows import Price, detail, read_prices, row
+from kiro_asgi.inspector.rows import detail, row
 from kiro_asgi.inspector.sentences import of_error
 from kiro_asgi.inspector.sessions import COOKIE, LIFETIME, Sessions, is_allowed_host, is_foreign
 from kiro_asgi.quota.base import UsageRow
@@ -214,7 +214,6 @@ class Inspector:
     _wall: Callable[[], float] = time
     _sessions: Sessions = field(init=False)
     _files: Mapping[str, _PageFile] = field(init=False, factory=_page_files, repr=False)
-    _prices: tuple[Price, ...] = field(init=False)
     _run: str = field(init=False, factory=lambda: secrets.token_hex(4))
     """Name of this inspector: the numbers of changes are its own."""
 
@@ -223,7 +222,6 @@ class Inspector:
 
     def __attrs_post_init__(self) -> None:
         self._sessions = Sessions(self._settings.secret, self._wall)
-        self._prices = read_prices(self._settings.prices)
 
     @property
     def path(self) -> str:
@@ -342,13 +340,13 @@ class Inspector:
     async def _list(self, scope: Scope, receive: Receive, send: Send) -> None:
         """All calls that are kept."""
         changes = self.calls.changes(Seen(), self._settings.calls)
-        await _respond_json(send, {"calls": [row(call, self._prices) for call in changes.calls]})
+        await _respond_json(send, {"calls": [row(call) for call in changes.calls]})
 
     async def _call(self, request_id: str, send: Send) -> None:
         call = self.calls.find(request_id)
         if call is None:
             raise _Refused(404, _NOT_KEPT % getpid())
-        await _respond_json(send, detail(call, self._prices))
+        await _respond_json(send, detail(call))
 
     async def _change(self, name: str, scope: Scope, send: Send) -> None:
         """Pin or delete a call: all that a viewer can change here, without effect on clients.
@@ -483,7 +481,7 @@ class Inspector:
             "bytes": self.calls.size,
             "most_bytes": self._settings.bytes,
             "most_calls": self._settings.calls,
-            "calls": [row(call, self._prices) for call in changes.calls],
+            "calls": [row(call) for call in changes.calls],
         }
         number = f"{self._run}-{changes.seen.change}-{changes.seen.gone}".encode()
         return b"id: %s\ndata: %s\n\n" % (number, dumps(content))

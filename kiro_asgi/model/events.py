@@ -459,6 +459,9 @@ class TokenUsage:
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     thinking_tokens: int | None = None
+    image_tokens: int | None = None
+    """The part of *output_tokens* that is images."""
+
     event_type: Literal["token_usage"] = _type("token_usage")
 
 
@@ -572,6 +575,9 @@ class Usage:
     thinking_source: UsageSource = UsageSource.ESTIMATE
     output_estimate: int = field(default=0, eq=False)
     """Answer tokens by our own estimate, uncalibrated, whatever *output_tokens* comes from; not compared."""
+    image_tokens: int = 0
+    """The part of *output_tokens* that is images, as far as the service says so."""
+
     event_type: Literal["usage"] = _type("usage")
 
     @property

@@ -53,16 +53,25 @@ class Rates:
     thinking: float | None = None
     """``None``: as any other of the answer."""
 
+    image: float | None = None
+    """Of a token of an image in the answer; ``None``: as any other of it."""
+
     def parts(self, usage: Usage) -> Iterator[tuple[float, UsageSource | None]]:
         """Cost of each kind of tokens, and where its count comes from."""
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         thinking = self.output if self.thinking is None else self.thinking
+        image = self.output if self.image is None else self.image
+        # Where thinking has a price of its own, the cost of an answer is no more certain than how much of it that is.
+        counted = thinking == self.output or usage.thinking_source is UsageSource.UPSTREAM
+        answer = usage.output_source if counted else usage.thinking_source
         yield usage.input_tokens * self.input, usage.input_source
         yield usage.cache_read_tokens * read, usage.cache_source
         yield usage.cache_write_tokens * write, usage.cache_source
-        yield (usage.output_tokens - usage.thinking_tokens) * self.output, usage.output_source
-        yield usage.thinking_tokens * thinking, usage.output_source
+        images = min(usage.image_tokens, usage.output_tokens - usage.thinking_tokens)
+        yield (usage.output_tokens - usage.thinking_tokens - images) * self.output, answer
+        yield usage.thinking_tokens * thinking, answer
+        yield images * image, answer
 
 
 @frozen(kw_only=True)
@@ -124,6 +133,9 @@ class Prices:
     thinking: tuple[tuple[str, float], ...] = ()
     """The same for the price of a token of thinking."""
 
+    images: tuple[tuple[str, float], ...] = ()
+    """The same for that of a token of an image."""
+
     requests: tuple[tuple[str, float], ...] = ()
     credits: tuple[tuple[str, float], ...] = ()
     table: Mapping[str, Price] = field(factory=dict, repr=False)
@@ -140,17 +152,20 @@ class Prices:
     def of(self, upstream: str, model: str) -> Price | None:
         """The price of *model* at *upstream*; ``None`` where it has none."""
         names = f"{upstream}/{model}", model
-        rates, thinking = _first(self.rates, names), _first(self.thinking, names)
+        rates = _first(self.rates, names)
         request, credit = _first(self.requests, names), _first(self.credits, names)
         listed = next((self.table[name] for name in names if name in self.table), None)
         price = listed if rates is None else Price(rates=rates)
         if price is None and request is None and credit is None:
             return None
-        price = evolve(price or Price(), request=request or 0.0, credit=credit or 0.0)
-        if thinking is None or price.rates is None:
+        price = price or Price()
+        price = evolve(price, request=price.request if request is None else request, credit=credit or 0.0)
+        given = {"thinking": _first(self.thinking, names), "image": _first(self.images, names)}
+        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if not own or price.rates is None:
             return price
-        dearer = tuple((tokens, evolve(each, thinking=thinking)) for tokens, each in price.above)
-        return evolve(price, rates=evolve(price.rates, thinking=thinking), above=dearer)
+        dearer = tuple((tokens, evolve(each, **own)) for tokens, each in price.above)
+        return evolve(price, rates=evolve(price.rates, **own), above=dearer)
 
 
 def _first(rows: Iterable[tuple[str, T]], names: tuple[str, ...]) -> T | None:
@@ -166,10 +181,12 @@ _MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
         "cache_read_input_token_cost": "cache_read",
         "cache_creation_input_token_cost": "cache_write",
         "output_cost_per_reasoning_token": "thinking",
+        "output_cost_per_image_token": "image",
     }
 )
 """Member of a model's entry to the rate that it is."""
 
+_REQUEST: Final = "input_cost_per_request"
 _ABOVE: Final = re.compile(r"(.+)_above_([0-9]{1,6})k_tokens")
 _SAMPLE: Final = "sample_spec"
 """Name of the entry that explains the others."""
@@ -196,11 +213,12 @@ def _price(name: str, entry: Any) -> Price | None:
         rate = _MEMBERS.get(longer[1] if longer else member)
         if rate is not None and value is not None:
             levels.setdefault(int(longer[2]) * 1_000 if longer else 0, {})[rate] = _number(name, member, value)
+    request = 0.0 if entry.get(_REQUEST) is None else _number(name, _REQUEST, entry[_REQUEST])
     usual = levels.pop(0)
     if "input" not in usual:
         return None
     above = ((tokens, Rates(**{**usual, **rates})) for tokens, rates in sorted(levels.items(), reverse=True))
-    return Price(rates=Rates(**usual), above=tuple(above))
+    return Price(rates=Rates(**usual), above=tuple(above), request=request)
 
 
 def _number(name: str, member: str, value: Any) -> float:

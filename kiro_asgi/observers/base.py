@@ -70,6 +70,9 @@ class CallFacts:
     principal: str
     """Name of the client; empty where it needed no key, or was refused."""
 
+    group: str = ""
+    """Name of the client's group; empty where it is in none."""
+
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """The client's; **its key is among them**."""
 

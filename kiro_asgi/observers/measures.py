@@ -36,9 +36,11 @@ SOURCE: Final = "kiro_asgi.usage.source"
 RULE: Final = "kiro_asgi.rule"
 NOTICE: Final = "kiro_asgi.notice"
 LIMIT: Final = "kiro_asgi.limit"
+CLIENT: Final = "kiro_asgi.client"
+GROUP: Final = "kiro_asgi.group"
 
 OTHER: Final = "other"
-"""Label for models and paths that are in no list."""
+"""Label for models and paths that are in no list, and for clients and groups beyond `NAMED_CLIENTS`."""
 
 Labels = Mapping[str, str]
 """Names to values; of those that a measure has, a missing one does not apply."""
@@ -233,6 +235,28 @@ LIMIT_REFUSALS: Final = Measure(
     what="Requests that a client's quota has refused.",
 )
 
+CLIENT_REQUESTS: Final = Measure(
+    name="kiro_asgi.client.requests",
+    kind=Kind.COUNT,
+    unit="{request}",
+    labels=(CLIENT, GROUP, OUTCOME),
+    what="Requests for answers by the client and its group, by how they ended.",
+)
+CLIENT_TOKENS: Final = Measure(
+    name="kiro_asgi.client.tokens",
+    kind=Kind.COUNT,
+    unit="{token}",
+    labels=(CLIENT, GROUP, TOKEN_TYPE, SOURCE),
+    what="All tokens by the client and its group.",
+)
+CLIENT_COST: Final = Measure(
+    name="kiro_asgi.client.cost",
+    kind=Kind.COUNT,
+    unit="{currency}",
+    labels=(CLIENT, GROUP, SOURCE),
+    what="Cost of the answers by the client and its group.",
+)
+
 MEASURES: Final = (
     REQUEST_DURATION,
     FIRST_TOKEN,
@@ -252,12 +276,19 @@ MEASURES: Final = (
     RULES,
     NOTICES,
     LIMIT_REFUSALS,
+    CLIENT_REQUESTS,
+    CLIENT_TOKENS,
+    CLIENT_COST,
 )
 """All of them, in the order of the documentation."""
 
 
 NAMED_NOTICES: Final = 32
 """Names of a service's unknown events that are labels; of further ones the kind alone is counted."""
+
+NAMED_CLIENTS: Final = 100
+"""Clients, and groups, that are labels, in the order in which they come; what further ones use is counted as `OTHER`.
+None can be invented: each has a key, or is known to the host."""
 
 _NOTICEABLE: Final = 0.001
 """Seconds of a send that count as waiting for the client: less is the server's own work."""
@@ -291,6 +322,14 @@ class Measuring(ByteObserver):
 
     _named: set[str] = field(init=False, factory=set, repr=False)
     """Notices with a name of the service's in them, as labels so far."""
+
+    _clients: set[str] = field(init=False, factory=set, repr=False)
+    _groups: set[str] = field(init=False, factory=set, repr=False)
+
+    def _whose(self, call: CallFacts) -> dict[str, str]:
+        """The labels of the client."""
+        group = {GROUP: _counted(call.group, self._groups)} if call.group else {}
+        return {CLIENT: _counted(call.principal, self._clients), **group}
 
     def _notice_label(self, code: str) -> str:
         """*code*, without the name in it where so many were counted that a service could be inventing them."""
@@ -345,10 +384,11 @@ class Measuring(ByteObserver):
         if end.error in ("LimitReached", "LimitSpent"):
             self.add(LIMIT_REFUSALS, 1, {LIMIT: end.code})
         if end.plan is not None:
-            self._answered(end.plan, end)
+            self._answered(end.plan, end, self._whose(call))
 
-    def _answered(self, plan: PlanFacts, end: EndFacts) -> None:
+    def _answered(self, plan: PlanFacts, end: EndFacts, whose: Labels) -> None:
         asked, of = _asked(plan), {UPSTREAM: plan.upstream}
+        self.add(CLIENT_REQUESTS, 1, {**whose, OUTCOME: end.outcome.value})
         self.add(REQUEST_DURATION, end.seconds, {**asked, **_error(end.error)})
         if end.first_content is not None:
             self.add(FIRST_TOKEN, end.first_content, asked)
@@ -357,24 +397,33 @@ class Measuring(ByteObserver):
         for code, times in end.notices.items():
             self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
         if end.usage is not None:
-            self._used(plan, end, end.usage)
+            self._used(plan, end, end.usage, whose)
 
-    def _used(self, plan: PlanFacts, end: EndFacts, usage: Usage) -> None:
+    def _used(self, plan: PlanFacts, end: EndFacts, usage: Usage, whose: Labels) -> None:
         asked, of = _asked(plan), {UPSTREAM: plan.upstream}
         for kind, count, source in _tokens(usage):
             self.add(TOKENS, count, {**of, MODEL: model_label(plan), TOKEN_TYPE: kind, SOURCE: source})
+            self.add(CLIENT_TOKENS, count, {**whose, TOKEN_TYPE: kind, SOURCE: source})
         if usage.metering is not None:
             self.add(CREDITS, usage.metering.amount, {**of, MODEL: model_label(plan)})
         if end.cost is not None:
             for source, cost in (("service", end.cost.counted), ("estimate", end.cost.estimated)):
                 if cost:
                     self.add(COST, cost, {**of, MODEL: model_label(plan), SOURCE: source})
+                    self.add(CLIENT_COST, cost, {**whose, SOURCE: source})
         if usage.input_source is UsageSource.UPSTREAM:
             self.add(TOKEN_USAGE, usage.prompt_tokens, {**asked, TOKEN_TYPE: "input"})
         if usage.output_source is UsageSource.UPSTREAM:
             self.add(TOKEN_USAGE, usage.output_tokens, {**asked, TOKEN_TYPE: "output"})
             if end.seconds_per_token is not None and end.outcome is Outcome.COMPLETE:
                 self.add(TOKEN_TIME, end.seconds_per_token, asked)
+
+
+def _counted(name: str, known: set[str]) -> str:
+    """*name* among those that are labels, or `OTHER`."""
+    if len(known) < NAMED_CLIENTS:
+        known.add(name)
+    return name if name in known else OTHER
 
 
 def model_label(plan: PlanFacts) -> str:

@@ -64,6 +64,8 @@ class UsageKey:
     principal: str
     upstream: str
     model: str
+    group: str = ""
+    """Of the client, when it asked; empty where it was in none."""
 
 
 @frozen

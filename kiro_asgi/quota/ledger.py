@@ -123,7 +123,7 @@ class UsageWriter:
 
 
 PARTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"day": "day", "key": "principal", "upstream": "upstream", "model": "model"}
+    {"day": "day", "key": "principal", "group": "group", "upstream": "upstream", "model": "model"}
 )
 """Names by which rows can be grouped, to attributes of their keys."""
 

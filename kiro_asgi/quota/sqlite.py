@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from attrs import define, field
+from attrs import astuple, define, field
 
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.quota.base import UsageKey, UsageRow
@@ -36,9 +36,9 @@ _TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS counters_by_end ON counters (expires_at)",
     "CREATE TABLE IF NOT EXISTS leases"
     " (key TEXT NOT NULL, holder TEXT NOT NULL, expires_at REAL NOT NULL, PRIMARY KEY (key, holder))",
-    "CREATE TABLE IF NOT EXISTS usage (day TEXT NOT NULL, principal TEXT NOT NULL, upstream TEXT NOT NULL,"
-    " model TEXT NOT NULL, name TEXT NOT NULL, amount REAL NOT NULL,"
-    " PRIMARY KEY (day, principal, upstream, model, name))",
+    "CREATE TABLE IF NOT EXISTS amounts (day TEXT NOT NULL, principal TEXT NOT NULL, upstream TEXT NOT NULL,"
+    " model TEXT NOT NULL, team TEXT NOT NULL, name TEXT NOT NULL, amount REAL NOT NULL,"
+    " PRIMARY KEY (day, principal, upstream, model, team, name))",
 )
 
 
@@ -157,34 +157,30 @@ class SqliteLedger:
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         """Add to the sums, all or nothing."""
-        values = [
-            (row.key.day, row.key.principal, row.key.upstream, row.key.model, name, amount)
-            for row in rows
-            for name, amount in row.amounts.items()
-        ]
+        values = [(*astuple(row.key), name, amount) for row in rows for name, amount in row.amounts.items()]
 
         def work(connection: sqlite3.Connection) -> None:
             more = "ON CONFLICT DO UPDATE SET amount = amount + excluded.amount"
-            connection.executemany(f"INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?) {more}", values)
-            kept = f"SELECT DISTINCT day FROM usage ORDER BY day DESC LIMIT {_KEPT_DAYS}"
-            connection.execute(f"DELETE FROM usage WHERE day < (SELECT min(day) FROM ({kept}))")
+            connection.executemany(f"INSERT INTO amounts VALUES (?, ?, ?, ?, ?, ?, ?) {more}", values)
+            kept = f"SELECT DISTINCT day FROM amounts ORDER BY day DESC LIMIT {_KEPT_DAYS}"
+            connection.execute(f"DELETE FROM amounts WHERE day < (SELECT min(day) FROM ({kept}))")
 
         self._file.run_blocking(work)
 
     def rows(self, first: str, last: str) -> Iterable[UsageRow]:
         """The sums of the days from *first* to *last*."""
 
-        def work(connection: sqlite3.Connection) -> list[tuple[str, str, str, str, str, float]]:
+        def work(connection: sqlite3.Connection) -> list[tuple[str, str, str, str, str, str, float]]:
             query = (
-                "SELECT day, principal, upstream, model, name, amount FROM usage WHERE day BETWEEN ? AND ?"
-                " ORDER BY day, principal, upstream, model"
+                "SELECT day, principal, upstream, model, team, name, amount FROM amounts WHERE day BETWEEN ? AND ?"
+                " ORDER BY day, principal, upstream, model, team"
             )
             return connection.execute(query, (first, last)).fetchall()
 
         found = self._file.run_blocking(work)
         return [
             UsageRow(UsageKey(*key), {name: amount for *_, name, amount in group})
-            for key, group in groupby(found, key=lambda row: row[:4])
+            for key, group in groupby(found, key=lambda row: row[:5])
         ]
 
     def close(self) -> None:

@@ -159,7 +159,8 @@ class ValkeyLedger:
             values: list[str] = [str(_KEPT_SECONDS)]
             for row in group:
                 for name, amount in row.amounts.items():
-                    values += [json.dumps([row.key.principal, row.key.upstream, row.key.model, name]), repr(amount)]
+                    key = row.key.principal, row.key.upstream, row.key.model, row.key.group, name
+                    values += [json.dumps(key), repr(amount)]
             self._server.ask_blocking(partial(_add, [_day(day)], values))
 
     def rows(self, first: str, last: str) -> Iterable[UsageRow]:

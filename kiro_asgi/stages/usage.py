@@ -162,6 +162,7 @@ class UsageMeter:
             None if caches == (None, None) else UsageSource.UPSTREAM,
             thinking_source,
             ceil(self._answer + self._thinking),
+            min(reported.image_tokens or 0, output),
         )
 
     def _output(self) -> tuple[int, UsageSource]:

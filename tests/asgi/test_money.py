@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -10,12 +12,16 @@ import anyio
 import pytest
 
 from kiro_asgi import Observer, create_app
+from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.asgi.kept.usage import new_ledger
 from kiro_asgi.cli import main
+from kiro_asgi.create import new_app
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model.prices import Money
-from kiro_asgi.observers import CallFacts, EndFacts
+from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.observers import CallFacts, EndFacts, Outcome
 from kiro_asgi.simulator import Simulator, refusal
+from kiro_asgi.tapes import Tape, read_tape
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.valkey_server import needs_server, running
@@ -122,6 +128,135 @@ async def test_without_prices_nothing_is_said_of_money(sim, tmp_path):
 
     assert all(not {"cost", "estimated_cost", "unpriced"} & row.amounts.keys() for row in ledger.rows(*EVER))
     ledger.close()
+
+
+async def test_an_answer_that_breaks_off_costs_what_has_come_of_it(sim, tmp_path):
+    """By estimate, in a sum of its own: it has a price, so it is not among those whose cost is not known."""
+    told = Told()
+    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "usage": True}
+    settings = settings_for(sim.url, services(sim, state=state, retry={"attempts": 1}))
+    app = create_app(settings, observers=[told])
+    torn = await ask(app, stream=True, messages=[{"role": "user", "content": "sim:torn"}])
+    await app.aclose()
+    ledger = new_ledger(settings)
+    (row,) = ledger.rows(*EVER)
+    ledger.close()
+    (cost,) = (end.cost for end in told.ends)
+
+    assert torn.status == 200
+    assert told.ends[0].outcome is Outcome.CUT
+    assert cost.estimated > 0 == cost.counted
+    assert (row.amounts.get("cost"), row.amounts["estimated_cost"]) == (None, cost.estimated)
+    assert "unpriced" not in row.amounts
+
+
+COSTS = "x-kiro-asgi-cost", "x-kiro-asgi-estimated-cost"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/v1/chat/completions", {}, id="chat"),
+        pytest.param("/v1/messages", {"max_tokens": 9}, id="messages"),
+        pytest.param("/v1/responses", {"input": "sim:text"}, id="responses"),
+        pytest.param("/v1/embeddings", {"model": "openai/text-embedding-3-small", "input": "a"}, id="embeddings"),
+        pytest.param(
+            "/v1/embeddings", {"model": "gemini/gemini-embedding-001", "input": "a cat on it"}, id="counted-here"
+        ),
+    ],
+)
+async def test_a_client_is_told_the_cost_where_the_operator_says_so(sim, path, body):
+    """In the head of an answer that is sent whole: both sums, each by itself, as observers are told them."""
+    told = Told()
+    prices = {"models": ["gpt-4o*=2/10", "*embedding-*=1/0"], "header": True}
+    app = create_app(settings_for(sim.url, services(sim, prices=prices)), observers=[told])
+    asked = {"model": "openai/gpt-4o", **({"messages": CHAT["messages"]} if "input" not in body else {}), **body}
+    answer = await post(path, asked).run(app)
+    await app.aclose()
+
+    assert answer.status == 200
+    assert tuple(float(answer.headers[name]) for name in COSTS) == pytest.approx(told.money())
+    assert sum(told.money()) > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "prices"),
+    [
+        pytest.param({}, {}, id="off"),
+        pytest.param({"stream": True}, {"header": True}, id="stream"),
+        pytest.param({"model": "openai/gpt-5"}, {"header": True}, id="no-price"),
+    ],
+)
+async def test_no_client_is_told_a_cost_that_is_nobodys_to_know(sim, more, prices):
+    """Unasked, before it is known, and where there is no price: 0 would be a lie."""
+    app = create_app(settings_for(sim.url, services(sim, prices={**PRICES, **prices})))
+    answer = await ask(app, **more)
+    await app.aclose()
+
+    assert answer.status == 200
+    assert not {*COSTS} & answer.headers.keys()
+
+
+async def test_the_ledger_has_the_group_of_whoever_asked(sim, tmp_path, monkeypatch, capsys):
+    """At the time of asking: a key that changes its group leaves what it has spent with the one before."""
+    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "usage": True}
+    for group in ("lab", "team"):
+        keys = {"alice": {"hash": hashed("a"), "group": group}, "bob": {"hash": hashed("b")}}
+        groups = {name: {"requests_per_minute": 100} for name in ("lab", "team")}
+        app = create_app(settings_for(sim.url, services(sim, state=state, keys=keys, groups=groups)))
+        assert [(await ask(app, key)).status for key in "ab"] == [200, 200]
+        await app.aclose()
+    monkeypatch.setenv("KIRO_ASGI__STATE__ENGINE", "sqlite")
+    monkeypatch.setenv("KIRO_ASGI__STATE__PATH", state["path"])
+    assert main(["usage", "--by", "key,group", "--json"]) == 0
+    lines = {(line["key"], line["group"]): line for line in json.loads(capsys.readouterr().out)}
+
+    assert lines.keys() == {("key:alice", "lab"), ("key:alice", "team"), ("key:bob", "")}
+    assert lines["key:alice", "lab"]["cost"] == lines["key:alice", "team"]["cost"] > 0
+    assert lines["key:bob", ""]["requests"] == 2
+
+
+async def test_the_money_of_a_month_is_that_of_its_tapes(sim, tmp_path):
+    """Reckoned anew from what the services have written, as somebody would who has their bill: each day, streamed and
+    collected, by each API, retried and failed calls among them."""
+    days = [datetime(2026, 11, day, 12, tzinfo=UTC).timestamp() for day in range(1, 31, 6)]
+    now, told = days[0], Told()
+    state = {"engine": "sqlite", "path": str(tmp_path / "state.db"), "usage": True}
+    tapes = {"path": str(tmp_path / "tapes"), "when": "all", "content": "full"}
+    prices = {"models": ["gpt-4o*=2/10", "text-embedding-*=1/0"], "requests": ["gpt-4o=0.001"]}
+    settings = settings_for(sim.url, services(sim, state=state, tapes=tapes, prices=prices, retry={"base": 0.0}))
+    app = new_app(settings, Additions(observers=(told,)), Internals(clocks=Clocks(wall=lambda: now)))
+    for now in days:  # noqa: B007 - the clock reads it
+        sim.enqueue(refusal(503, "Busy."), operation="openai.chat")
+        assert (await ask(app)).status == 200
+        assert (await ask(app, stream=True, stream_options={"include_usage": True})).status == 200
+        assert (await ask(app, path="/v1/messages", max_tokens=9, stream=True)).status == 200
+        assert (await ask(app, path="/v1/embeddings", model="openai/text-embedding-3-small", input="a b")).status == 200
+        sim.enqueue(refusal(400, "Bad."), operation="openai.chat")
+        assert (await ask(app)).status == 400
+    await app.aclose()
+    ledger = new_ledger(settings)
+    rows = [*ledger.rows("2026-11-01", "2026-11-30")]
+    ledger.close()
+    files = [*(tmp_path / "tapes").iterdir()]
+    billed = sum(_bill(read_tape([file.read_bytes()])) for file in files)
+
+    assert len(files) == 5 * len(days)
+    assert {row.key.day for row in rows} == {f"2026-11-{day:02d}" for day in range(1, 31, 6)}
+    assert billed > 0 == sum(row.amounts.get("estimated_cost", 0) for row in rows)
+    assert sum(row.amounts.get("cost", 0) for row in rows) == pytest.approx(billed, rel=1e-12)
+
+
+def _bill(tape: Tape) -> float:
+    """What the service asks for an exchange, by the last counts in its own bytes."""
+    read = b"".join(line.data for attempt in tape.attempts for answer in attempt.answers for _, line in answer.reads)
+    counts = re.findall(rb'"usage": ?(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})', read)
+    if not counts:
+        return 0.0
+    usage = json.loads(counts[-1])
+    if b'"object":"embedding"' in read.replace(b" ", b""):
+        return usage["prompt_tokens"] / 1e6
+    return 0.001 + (2 * usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
 
 
 DEAR = {"models": ["gpt-4o*=1000000/1000000", "text-embedding-*=1000000/0"]}

@@ -107,12 +107,12 @@ def inspected_site(folder: Path, **slices: Any) -> Iterator[Site]:
                 "content": "full",
                 "calls": 20_000,
                 "bytes": 2**30,
-                "prices": ["claude-*=3/15"],
             }
             others = services(service)
             others["custom"]["away"] = {"endpoint": "http://127.0.0.1:1/v1"}
             routing = {"models": ["fallen=away/x>kiro/claude-sonnet-4.5"]}
             read = {"client": {"api_keys": ["k"]}, "kiro": kiro, "retry": retry, "inspector": inspector}
+            read |= {"prices": {"models": ["claude-*=3/15"]}}
             read |= {**others, "routing": routing, **slices}
             made.append(create_app(Settings.from_mapping(read), may_inspect=is_staff))
             server.config.app = mount(get_asgi_application(), PREFIX, made[0])

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.inspector.calls import RecentCalls, Seen, State, Ticks
-from kiro_asgi.inspector.rows import price_of, read_prices
-from kiro_asgi.model.events import Usage
 from kiro_asgi.tapes.recorder import Recorder
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN, refused
 
@@ -119,18 +117,6 @@ def test_moments_keep_their_sum_in_bounded_memory(sizes, times):
     assert [at for at, _ in pairs] == sorted({at for at, _ in pairs})
     assert len(pairs) < 2048
     assert ticks.longest == (1.0 if ticks.count > 1 else 0.0)
-
-
-@pytest.mark.parametrize(
-    ("row", "cost"),
-    [("m*=3/15", 3 + 30 + 9 + 12), ("m*=3/15/0.5", 3 + 30 + 1.5 + 12), ("m*=3/15/0.5/6", 3 + 30 + 1.5 + 24)],
-)
-def test_an_answer_costs_what_the_operator_says(row, cost):
-    usage = Usage(1_000_000, 2_000_000, cache_read_tokens=3_000_000, cache_write_tokens=4_000_000)
-    price = price_of(read_prices(["gpt=1/1", row]), "model")
-    assert price is not None
-    assert price.cost(usage) == pytest.approx(cost)
-    assert price_of(read_prices([row]), "other") is None
 
 
 def test_a_call_under_way_outlives_those_that_have_ended():

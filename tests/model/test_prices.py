@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,9 @@ COUNTED, ESTIMATED = UsageSource.UPSTREAM, UsageSource.ESTIMATE
 RATES = Rates(input=1.0, output=10.0, cache_read=0.1, cache_write=1.25, thinking=20.0)
 """Of one token, so that sums can be seen."""
 
-COUNTED_USAGE = Usage(5, 7, 100, 8, 3, input_source=COUNTED, output_source=COUNTED, cache_source=COUNTED)
+COUNTED_USAGE = Usage(
+    *(5, 7, 100, 8, 3), input_source=COUNTED, output_source=COUNTED, cache_source=COUNTED, thinking_source=COUNTED
+)
 TOKENS = st.integers(0, 10**9)
 SOURCES = st.sampled_from(UsageSource)
 
@@ -27,8 +30,28 @@ def test_what_has_no_price_of_its_own_costs_as_the_rest():
     assert Price(rates=Rates(input=1.0, output=10.0)).cost(COUNTED_USAGE) == Money(5 + 100 + 8 + 70.0)
 
 
+def test_thinking_that_was_estimated_makes_the_cost_of_the_answer_an_estimate():
+    """Where it has a price of its own: how much of the answer it was is not known, however well that was counted."""
+    usage = evolve(COUNTED_USAGE, thinking_source=ESTIMATED)
+    same = evolve(RATES, thinking=None)
+
+    assert Price(rates=RATES).cost(usage) == Money(5 + 10 + 10.0, 4 * 10 + 3 * 20)
+    assert Price(rates=same).cost(usage) == Money(5 + 10 + 10.0 + 70)
+
+
+def test_images_have_a_price_of_their_own():
+    """Of their tokens; where there is none they cost as the rest, and they are no more than the answer without
+    thinking."""
+    usage = evolve(COUNTED_USAGE, image_tokens=2)
+    dear = evolve(RATES, image=100.0)
+
+    assert Price(rates=dear).cost(usage) == Money(5 + 2 * 10 + 3 * 20 + 2 * 100 + 10 + 10.0)
+    assert Price(rates=RATES).cost(usage) == Price(rates=RATES).cost(COUNTED_USAGE)
+    assert Price(rates=dear).cost(evolve(usage, image_tokens=9)) == Money(5 + 3 * 20 + 4 * 100 + 10 + 10.0)
+
+
 @given(st.builds(Usage, TOKENS, TOKENS, TOKENS, TOKENS, input_source=SOURCES, output_source=SOURCES,
-                 cache_source=st.one_of(st.none(), SOURCES)))  # fmt: skip
+                 cache_source=st.one_of(st.none(), SOURCES), thinking_source=st.just(COUNTED)))  # fmt: skip
 def test_what_was_estimated_is_never_part_of_what_was_counted(usage):
     """Whatever was counted by whom."""
     cost = Price(rates=RATES).cost(usage)

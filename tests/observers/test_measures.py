@@ -12,7 +12,17 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers import Outcome
-from kiro_asgi.observers.measures import MEASURES, MODEL, NAMED_NOTICES, OTHER, Kind, Labels, Measure, Measuring
+from kiro_asgi.observers.measures import (
+    MEASURES,
+    MODEL,
+    NAMED_CLIENTS,
+    NAMED_NOTICES,
+    OTHER,
+    Kind,
+    Labels,
+    Measure,
+    Measuring,
+)
 from tests.observers.facts import ATTEMPT, CALL, END, PLAN, USAGE, refused
 
 
@@ -109,7 +119,7 @@ def test_what_is_estimated_is_no_count_of_the_service(source: UsageSource) -> No
 def test_a_client_invents_no_label() -> None:
     """A model that no list has, and a path that there is not, are others."""
     invented = evolve(PLAN, model="canary", listed=False)
-    call = evolve(CALL, path="/canary", route="", method="CANARY", principal="canary")
+    call = evolve(CALL, path="/canary", route="", method="CANARY")
     sums = Sums()
     sums.began(call)
     sums.attempted(call, evolve(ATTEMPT, plan=invented))
@@ -118,6 +128,25 @@ def test_a_client_invents_no_label() -> None:
     assert OTHER in {label for key in sums.sums for label in key}
     assert "canary" not in str(sums.sums)
     assert all(OTHER in key for key in sums.sums if MODEL in _labels(key[0]))
+
+
+def test_clients_and_groups_are_bounded_labels() -> None:
+    """What those beyond the first hundred use is counted as others'; who is in no group has no such label."""
+    sums = Sums()
+    for number in range(NAMED_CLIENTS + 3):
+        call = evolve(CALL, principal=f"key:{number}", group=f"team-{number}")
+        sums.began(call)
+        sums.ended(call, END)
+    sums.began(CALL)
+    sums.ended(evolve(CALL, principal="key:0"), END)
+    counted = sums.of("kiro_asgi.client.requests")
+
+    assert len(counted) == NAMED_CLIENTS + 2
+    assert counted["key:1", "team-1", "complete"] == counted["key:0", "complete"] == 1
+    assert counted[OTHER, OTHER, "complete"] == 3
+    assert {key[:2] for key in sums.of("kiro_asgi.client.tokens") if len(key) == 4} == {
+        key[:2] for key in counted if len(key) == 3
+    }
 
 
 def test_names_of_unknown_events_are_bounded_labels() -> None:

@@ -133,6 +133,37 @@ def test_a_credential_is_never_asked_for_more_than_its_day(
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "valkey"])
+@pytest.mark.parametrize("owner", ["key", "group"])
+def test_money_is_never_more_than_the_budget(
+    engine: str, owner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `test_a_credential_is_never_asked_for_more_than_its_day`, of a key's and of a group's money of a month, at one
+    unit of money a token: the sum of what the ledger has, counted and estimated, is within the budget to a
+    reservation."""
+    budget = {
+        "key": {"KIRO_ASGI__KEYS__ALICE__COST_PER_MONTH": str(BUDGET)},
+        "group": {"KIRO_ASGI__KEYS__ALICE__GROUP": "team", "KIRO_ASGI__GROUPS__TEAM__COST_PER_MONTH": str(BUDGET)},
+    }[owner]
+    with running() as server:
+        environ = shared(engine, tmp_path, server.url) | budget
+        environ |= {"KIRO_ASGI__PRICES__MODELS": "claude-*=1000000/1000000"}
+        with two_gateways(tmp_path, environ) as gateways:
+            burst = anyio.run(ask, gateways)
+            statuses = Counter(burst)
+            while (more := anyio.run(ask, gateways, "sim:text", 20))[200]:
+                statuses += more
+        done = command("usage", "--by", "key,group", "--csv", cwd=tmp_path, **environ)
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    spent = float(row["cost"]) + float(row["estimated_cost"])
+    with capsys.disabled():
+        print(f"\n{engine}, {owner}: {dict(burst)} at once; {spent} of {BUDGET} in {statuses[200]} answers")
+    assert statuses.keys() == {200, 402}
+    assert int(row["requests"]) == statuses[200]
+    assert row["group"] == ("team" if owner == "group" else "")
+    assert BUDGET - RESERVED <= spent <= BUDGET
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "valkey"])
 def test_a_credential_has_no_more_answers_at_once(engine: str, tmp_path: Path) -> None:
     """Each stream takes longer than all requests take to come."""
     with running() as server:

@@ -21,6 +21,7 @@ from asgiref.sync import sync_to_async
 from attrs import field, frozen
 
 from kiro_asgi.asgi.door.client_table import ClientTable, Find, Presented, fresh_connections
+from kiro_asgi.asgi.exchange.reports import COST_HEADERS
 from kiro_asgi.asgi.principals import ASK, HOST, KEY
 from kiro_asgi.asgi.protocol import (
     Headers,
@@ -50,7 +51,7 @@ _TOKEN: Final = re.compile(rb"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _FORBIDDEN: Final = frozenset({b"cookie", b"cookie2"})
 """Headers that no page may be allowed to set; browsers refuse them as well."""
 
-_EXPOSED: Final = (b"x-kiro-asgi-rules", b"allow")
+_EXPOSED: Final = (b"x-kiro-asgi-rules", *COST_HEADERS, b"allow")
 """Headers of answers, whatever the client API, that a page may read."""
 
 _MAX_AGE: Final = b"7200"

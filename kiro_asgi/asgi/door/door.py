@@ -93,7 +93,7 @@ class Door:
             call.principal, call.client = identified.principal, identified.client
             OWNER.set(call.principal)
         if call.observation is not None:
-            call.observation.begin(call.principal)
+            call.observation.begin(call)
 
     async def _caught(self, call: Call, serving: Awaitable[None]) -> Exception | None:
         """Serve; an unexpected exception goes into the log, and no further.  A client that has left is sent nothing.
@@ -132,7 +132,7 @@ class Door:
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
         if call.observation is not None:
-            call.observation.begin(call.principal)
+            call.observation.begin(call)
         if isinstance(error, UnknownModel):
             error.model = error.model or call.model
         if isinstance(error, StoreUnavailable):  # the client is not told what is wrong there

@@ -173,7 +173,7 @@ class Attempts:
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
             call.price = context.prices.of(exchange.upstream.name, exchange.route.model.id)
-            call.end = lambda: reading.end
+            call.end, call.counted = lambda: reading.end, lambda: reading.usage
             if call.observation is not None:
                 call.observation.plan(exchange, self._number, reading)
             if _log.isEnabledFor(DEBUG):

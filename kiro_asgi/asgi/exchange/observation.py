@@ -108,8 +108,8 @@ class Observation:
     def __attrs_post_init__(self) -> None:
         self._started, self._time = self._clocks.steady(), self._clocks.wall()
 
-    def begin(self, principal: str) -> None:
-        """Report that the call has begun, once, now that *principal* is known, or is not going to be."""
+    def begin(self, call: CallRecord) -> None:
+        """Report that *call* has begun, once, now that its client is known, or is not going to be."""
         if self._begun:
             return
         scope, self._begun = self._scope, True
@@ -120,7 +120,8 @@ class Observation:
             path=scope["path"],
             root_path=root_of(scope),
             route=self.route,
-            principal=principal,
+            principal=call.principal,
+            group=call.client.group_name,
             headers=tuple(scope.get("headers") or ()),
             time=self._time,
             started=self._started,
@@ -183,7 +184,7 @@ class Observation:
 
     def end(self, call: CallRecord) -> None:
         """Report the end of *call*."""
-        self.begin(call.principal)
+        self.begin(call)
         failure = call.failure
         outcome = call.outcome or (Outcome.COMPLETE if failure is None else Outcome.REFUSED)
         if self._under_way:

@@ -41,12 +41,15 @@ class CallRecord:
     notes: tuple[Note, ...] = field(init=False, default=())
     """Adaptations of the request for the upstream of the last attempt."""
 
+    counted: Callable[[], Usage | None] = field(init=False, default=_not_yet)
+    """Tokens of the latest answer, as far as they are known; ``None`` until then."""
+
     end: Callable[[], MessageEnd | None] = field(init=False, default=_not_yet)
     """How the latest answer ended; ``None`` until it has."""
 
     def let_go(self) -> None:
         """Let go of what holds the call, and with it prompt and answer."""
-        self.end = _not_yet
+        self.end = self.counted = _not_yet
 
     outcome: Outcome | None = field(init=False, default=None)
     """How a relayed answer ended."""
@@ -65,5 +68,9 @@ class CallRecord:
 
     @property
     def cost(self) -> Money | None:
-        """Cost of the answer; ``None`` where it is not known."""
-        return None if self.usage is None or self.price is None else self.price.cost(self.usage)
+        """Cost of the answer, or of what has come of it; ``None`` where it is not known."""
+        return self.cost_of(self.used)
+
+    def cost_of(self, usage: Usage | None) -> Money | None:
+        """Cost of an answer of *usage*; ``None`` where it is not known."""
+        return None if usage is None or self.price is None else self.price.cost(usage)

@@ -30,6 +30,7 @@ from kiro_asgi.asgi.exchange.plan import early_commit
 from kiro_asgi.asgi.exchange.reading import AnswerContext
 from kiro_asgi.asgi.exchange.reports import (
     UNKNOWN,
+    cost_headers,
     localized,
     notices_in,
     rules_header,
@@ -266,9 +267,12 @@ class Replies:
     def _output(self, call: Call, request: Request, send: Send, exchange: Exchange) -> Output[Any]:
         """Where the answer to *exchange* goes."""
         traits, shows_rules = request.dialect.traits, wants_rules(call.scope)
+        shows_cost = self._context.settings.prices.header and not exchange.streamed
 
         def headers() -> Headers:
-            usual = (content_type, *call.headers)
+            usual: Headers = (content_type, *call.headers)
+            if shows_cost:
+                usual = (*usual, *cost_headers(call.cost_of(call.counted())))
             return (*usual, rules_header(call.notes, call.end())) if shows_rules else usual
 
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type

@@ -20,6 +20,7 @@ from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import MessageEnd, Notice
 from kiro_asgi.model.notes import Note
+from kiro_asgi.model.prices import Money
 from kiro_asgi.net.transport import Headers
 from kiro_asgi.upstreams.errors import redacted
 
@@ -61,6 +62,18 @@ def rules_header(notes: Iterable[Note], end: MessageEnd | None = None) -> tuple[
     """
     codes = () if end is None else notices_in(end).items()
     return RULES_HEADER, _list((*notes, *(Note(code, times) for code, times in codes))).encode("ascii")
+
+
+COST_HEADERS: Final = (b"x-kiro-asgi-cost", b"x-kiro-asgi-estimated-cost")
+"""Of what the service has counted, and of what was estimated."""
+
+
+def cost_headers(money: Money | None) -> Headers:
+    """What an answer has cost, in decimals; nothing where that is not known."""
+    if money is None:
+        return ()
+    sums = (f"{cost:.12f}".rstrip("0").rstrip(".").encode() for cost in (money.counted, money.estimated))
+    return tuple(zip(COST_HEADERS, sums, strict=True))
 
 
 def _list(notes: Iterable[Note]) -> str:

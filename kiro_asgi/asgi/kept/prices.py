@@ -24,6 +24,7 @@ def new_prices(settings: PriceSettings) -> Prices:
     return Prices(
         rates=tuple((pattern, rates_of(numbers)) for pattern, numbers in models),
         thinking=tuple((pattern, price / _MILLION) for pattern, price in _single(settings.thinking)),
+        images=tuple((pattern, price / _MILLION) for pattern, price in _single(settings.images)),
         requests=tuple(_single(settings.requests)),
         credits=tuple(_single(settings.credits)),
         table=_table(Path(settings.file).expanduser()) if settings.file else {},

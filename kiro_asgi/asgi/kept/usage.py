@@ -78,7 +78,7 @@ class UsageObserver(Observer):
         day = datetime.fromtimestamp(call.time, UTC).astimezone(self._zone).date().isoformat()
         model = end.plan.model[:_LONGEST_MODEL]
         model = model if end.plan.listed else self._invented.counted(day, call.principal, model)
-        key = UsageKey(day, call.principal, end.plan.upstream, model)
+        key = UsageKey(day, call.principal, end.plan.upstream, model, call.group)
         self._writer.add(UsageRow(key, {name: amount for name, amount in self._amounts(end) if amount}))
 
     def _amounts(self, end: EndFacts) -> Iterator[tuple[str, float]]:

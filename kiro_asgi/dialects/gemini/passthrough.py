@@ -95,11 +95,14 @@ def _usage(usage: Mapping[str, Any]) -> TokenUsage:
     """Thoughts are not among the tokens of candidates, and what was read from a cache is among those of the prompt."""
     cached, thoughts = count_of(usage, "cachedContentTokenCount"), count_of(usage, "thoughtsTokenCount")
     prompt, answer = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
+    details = objects_of(usage.get("candidatesTokensDetails"))
+    images = sum(count_of(each, "tokenCount") or 0 for each in details if text_of(each, "modality") == "IMAGE")
     return TokenUsage(
         input_tokens=None if prompt is None else max(prompt - (cached or 0), 0),
         output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
         cache_read_tokens=cached,
         thinking_tokens=thoughts,
+        image_tokens=images or None,
     )
 
 

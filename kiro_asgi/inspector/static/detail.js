@@ -6,7 +6,7 @@ import { ask } from "./api.js";
 import { compareOf } from "./compare.js";
 import { conversationOf } from "./conversation.js";
 import { h, table } from "./dom.js";
-import { clock, cost, count, finishes, model, pace, seconds, standing, tokens } from "./format.js";
+import { clock, count, finishes, model, money, pace, seconds, standing, tokens } from "./format.js";
 import { problemsOf } from "./problem.js";
 import { requestOf } from "./request.js";
 import { streamOf } from "./stream.js";
@@ -26,7 +26,7 @@ function facts(call) {
     ["Tokens", usage && `${tokens(usage)}${usage.thinking ? `, ${count(usage.thinking)} of them thinking` : ""}${usage.cache_read ? `, ${count(usage.cache_read)} read from a cache` : ""}`],
     ["Pace", call.tokens_per_second && `${usage?.output_estimated ? "≈" : ""}${pace(call.tokens_per_second)} tokens/s`],
     ["Credits", usage?.credits],
-    ["Cost", call.cost !== undefined && cost(call.cost)],
+    ["Cost", call.cost !== undefined && money(call)],
     ["Waited for the client", call.blocked >= 0.01 && seconds(call.blocked)],
     ["Adapted by rules", (call.rules ?? []).join(", ")],
     ["Notices, by their codes", Object.entries(call.notices ?? {}).map(([code, times]) => `${code} × ${times}`).join(", ")],

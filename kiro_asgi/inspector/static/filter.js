@@ -51,7 +51,7 @@ const NUMBERS = /** @type {Record<string, (call: any) => number | undefined>} */
   tries: (call) => call.attempts,
   input: (call) => call.usage && call.usage.input + call.usage.cache_read + call.usage.cache_write,
   output: (call) => call.usage?.output,
-  cost: (call) => call.cost,
+  cost: (call) => call.cost === undefined ? undefined : call.cost + (call.estimated_cost ?? 0),
 });
 
 export const NAMES = [...Object.keys(TEXTS), ...Object.keys(NUMBERS), "text"].sort();

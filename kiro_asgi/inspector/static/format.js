@@ -57,6 +57,13 @@ export function cost(value) {
   return value === 0 ? "0" : value < 0.0001 ? "< 0.0001" : value < 0.01 ? value.toFixed(4) : value.toFixed(value < 1 ? 3 : 2);
 }
 
+/** What one answer cost, `≈` before what was estimated: the two are never one sum. @param {any} call */
+export function money(call) {
+  if (call.cost === undefined) return "";
+  const estimated = call.estimated_cost ? [`≈${cost(call.estimated_cost)}`] : [];
+  return (call.cost || !estimated.length ? [cost(call.cost), ...estimated] : estimated).join(" + ");
+}
+
 /** Tokens of one answer, `≈` before those that the service did not tell. @param {any} usage */
 export function tokens(usage) {
   if (!usage) return "";

@@ -4,7 +4,7 @@
 import { ask } from "./api.js";
 import { h, plain } from "./dom.js";
 import { CHIPS, filter, NAMES, searched, unknown } from "./filter.js";
-import { bytes, cost, many, model, moment, pace, seconds, standing, tokens } from "./format.js";
+import { bytes, many, model, moment, money, pace, seconds, standing, tokens } from "./format.js";
 
 const HEIGHT = 32; // px of a row, as in app.css
 const AROUND = 10; // rows above and below those in sight
@@ -27,7 +27,7 @@ const COLUMNS = /** @type {[string, (call: any, glimpse?: any) => any, string][]
   ["First", (call) => seconds(call.first), "number more"],
   ["Tokens", (call) => tokens(call.usage), "number more"],
   ["Tokens/s", (call) => pace(call.tokens_per_second), "number more"],
-  ["Cost", (call) => cost(call.cost), "number more"],
+  ["Cost", money, "number more"],
   ["Tries", (call) => call.attempts || "", "number more"],
 ]);
 

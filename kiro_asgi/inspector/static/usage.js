@@ -4,9 +4,9 @@
 import { ask } from "./api.js";
 import { bars } from "./charts.js";
 import { h, table } from "./dom.js";
-import { count, seconds } from "./format.js";
+import { cost, count, seconds } from "./format.js";
 
-const PARTS = ["day", "key", "upstream", "model"];
+const PARTS = ["day", "key", "group", "upstream", "model"];
 
 const AMOUNTS = /** @type {[string, string, (value: any) => string][]} */ ([
   ["requests", "Requests", count], ["failures", "Failed", count],
@@ -14,6 +14,7 @@ const AMOUNTS = /** @type {[string, string, (value: any) => string][]} */ ([
   ["output_tokens", "Output, counted", count], ["estimated_output_tokens", "Output, estimated", count],
   ["cache_read_tokens", "From a cache", count], ["cache_write_tokens", "Into a cache", count],
   ["thinking_tokens", "Thinking", count], ["credits", "Credits", count],
+  ["cost", "Cost, counted", cost], ["estimated_cost", "Cost, estimated", cost], ["unpriced", "Without a price", count],
 ]);
 
 /** Every day from one to another. @param {string} first @param {string} last */

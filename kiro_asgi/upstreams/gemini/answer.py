@@ -314,6 +314,13 @@ _COUNTS: Final = frozenset(
 )
 
 
+def _image_tokens(metadata: Mapping[str, Any]) -> int | None:
+    """The tokens of candidates that are images; ``None`` where nothing is said of what they are."""
+    details = objects_of(metadata.get("candidatesTokensDetails"))
+    images = (count_of(each, "tokenCount") or 0 for each in details if text_of(each, "modality") == "IMAGE")
+    return sum(images) if "candidatesTokensDetails" in metadata else None
+
+
 @define
 class UsageReader:
     """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds.
@@ -345,7 +352,8 @@ class UsageReader:
             prompt = max(prompt + (self._count("toolUsePromptTokenCount") or 0) - (cached or 0), 0)
         if answer is not None or thoughts is not None:
             answer = (answer or 0) + (thoughts or 0)
-        return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts)
+        images = _image_tokens(self._latest)
+        return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts, image_tokens=images)
 
     def _count(self, name: str) -> int | None:
         return count_of(self._latest, name)
