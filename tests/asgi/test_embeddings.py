@@ -256,11 +256,12 @@ async def test_a_plain_name_finds_its_service(app, sim):
 
 async def test_a_part_that_fails_is_asked_again_alone(app, sim):
     """What has come is kept, also where another key takes over."""
-    sim.enqueue(*(json_answer(200, {"embedding": [0.5], "inputTextTokenCount": 1}) for _ in range(2)),
-                refusal(429, "slow down"), operation="bedrock.embed")  # fmt: skip
+    half = json_answer(200, {"embedding": [0.5] * 1_536, "inputTextTokenCount": 1})
+    sim.enqueue(half, half, refusal(429, "slow down"), operation="bedrock.embed")
     answer = await embed(app, ["a", "b", "c", "d"], "bedrock/amazon.titan-embed-text-v1")
 
-    assert [len(each) for each in vectors_of(answer)] == [1, 1, 1_536, 1_536]
+    made = vectors_of(answer)
+    assert made[:2] == [[0.5] * 1_536] * 2 != made[2:]
     assert [body["inputText"] for body in asked_of(sim)] == ["a", "b", "c", "c", "d"]
 
 
@@ -306,6 +307,29 @@ async def test_what_is_no_answer_is_an_error_of_the_service(app, sim, document):
     refused = await embed(app, "a cat")
 
     assert (refused.status, refused.json()["error"]["code"]) == (502, "upstream.embeddings")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "more", "words"),
+    [
+        pytest.param([(3, 3)], {"dimensions": 2}, "of 3 numbers where 2 were due", id="not-shortened"),
+        pytest.param([(3, 2)], {}, "numbers where", id="uneven"),
+        pytest.param([(3, 3), (2,)], {}, "of 2 numbers where 3 were due", id="uneven-parts"),
+    ],
+)
+async def test_vectors_that_cannot_be_compared_are_an_error_of_the_service(sim, lengths, more, words):
+    """A server that passes ``dimensions`` over, or answers a part by another model."""
+    server = {"endpoint": f"{sim.url}/v1", "api_key": "k", "embedding_inputs": 2}
+    app = create_app(settings_for(sim.url, {"custom": {"copy": server}, "retry": {"attempts": 1}}))
+    for part in lengths:
+        data = [{"index": index, "embedding": [0.5] * length} for index, length in enumerate(part)]
+        sim.enqueue(json_answer(200, {"data": data}), operation="openai.embed")
+    texts = ["a"] * sum(map(len, lengths))
+    refused = await embed(app, texts, "copy/text-embedding-3-small", **more)
+
+    assert (refused.status, refused.json()["error"]["code"]) == (502, "upstream.embeddings")
+    assert words in refused.json()["error"]["message"]
+    await app.aclose()
 
 
 async def test_an_answer_without_end_is_not_kept(sim):

@@ -24,7 +24,7 @@ from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import EmbeddingDialect, ParsedEmbeddings
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamProtocolError
-from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
+from kiro_asgi.model.embeddings import WIDTH, EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -73,10 +73,14 @@ class Made:
     size: int = 0
     """Bytes of their vectors."""
 
+    length: int = 0
+    """Numbers of each vector; 0 before there is any."""
+
     def add(self, made: Embeddings) -> None:
         """Keep the answer to the next part."""
         self.answers.append(made)
         self.size += sum(map(len, made.vectors))
+        self.length = len(made.vectors[0]) // WIDTH
 
 
 @frozen(kw_only=True)
@@ -239,11 +243,7 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
         made = await self._context.offload.run(len(body), read)
         asked = exchange.next_part
         assert asked is not None, "an answer to nothing"
-        if len(made.vectors) != len(asked.inputs):
-            raise UpstreamProtocolError(
-                f"the service made {len(made.vectors)} embeddings of {len(asked.inputs)} inputs",
-                code="upstream.embeddings",
-            )
+        require_fitting(made, asked, exchange.made.length)
         exchange.made.add(made)
         self._require_room(exchange.made.size)
         if exchange.next_part is None:
@@ -278,6 +278,28 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
         if size > most:
             message = f"the embeddings have more than {most} bytes (limits.answer_bytes)"
             raise AnswerTooLarge(message, code="answer_too_large")
+
+
+def require_fitting(made: Embeddings, asked: EmbeddingPrompt, length: int) -> None:
+    """Refuse an answer to a part that is not what was asked: vectors of different lengths cannot be compared.
+
+    Args:
+        made: The answer.
+        asked: The part.
+        length: Numbers of each vector of the parts before; 0 for the first.
+
+    Raises:
+        UpstreamProtocolError: Code ``upstream.embeddings``: there are too many vectors or too few, or one has not as
+            many numbers as the others, or as were asked for.
+    """
+    words = f"the service made {len(made.vectors)} embeddings of {len(asked.inputs)} inputs"
+    if len(made.vectors) == len(asked.inputs):
+        lengths = {len(vector) // WIDTH for vector in made.vectors}
+        wanted = asked.dimensions or length or next(iter(lengths))
+        if lengths == {wanted}:
+            return
+        words = f"the service made embeddings of {max(lengths - {wanted})} numbers where {wanted} were due"
+    raise UpstreamProtocolError(words, code="upstream.embeddings")
 
 
 @define(kw_only=True)
