@@ -71,8 +71,8 @@ ROOMS: dict[str, tuple[str, str]] = {
         ANYIO,
     ),
     "asgi.door": (
-        f"{FACTS} interface extension loops _version state stages quota upstreams dialects observers config net "
-        "simulation asgi asgi.kept asgi.exchange",
+        f"{FACTS} setting interface extension loops _version state stages quota upstreams dialects observers config "
+        "net simulation asgi asgi.kept asgi.exchange",
         f"{ANYIO} asgiref",
     ),
     "apis": (f"{PURE} _version named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),

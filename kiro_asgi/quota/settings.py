@@ -126,7 +126,8 @@ class KeySettings(Allowance):
     Empty: none."""
 
     expires: str = setting("", _MOMENT)
-    """When it expires: a date and a time with its offset.  Empty: never.  The log says so two weeks before."""
+    """When it expires: a date and a time with its offset.  Empty: never.  From two weeks before on,
+    the log says so, at the start and once a day when it is used."""
 
     disabled: bool = False
     """Refuse it; all else about it stays."""
@@ -164,7 +165,7 @@ class CredentialSettings(Allowance):
             yield "credential", "must name a credential by the path of its setting or file; * stands for any text"
 
 
-_SOON: Final = 14 * 86_400.0
+SOON: Final = 14 * 86_400.0
 """Seconds before the end of a key in which its owner is reminded."""
 
 
@@ -175,4 +176,4 @@ def standing_of(key: KeySettings, now: float) -> str:
         return "disabled"
     if left <= 0:
         return "expired"
-    return f"expires in {ceil(left / 86_400)} days" if left <= _SOON else "active"
+    return f"expires in {ceil(left / 86_400)} days" if left <= SOON else "active"

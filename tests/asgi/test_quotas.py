@@ -294,6 +294,23 @@ def test_a_new_key_is_let_in_by_the_lines_that_are_printed(capsys):
         main(["keys", "new", "Alice Smith"])
 
 
+def test_the_log_has_the_end_of_a_key_that_is_used(caplog):
+    """From two weeks before on, once a day: a gateway that runs for months is not started meanwhile."""
+    end = datetime(2026, 12, 31, tzinfo=UTC)
+    keys = {"soon": {"hash": hashed("s"), "expires": end}, "never": {"hash": hashed("n")}}
+    now = 0.0
+    authenticator = Authenticator(Settings.from_mapping({"keys": keys}), clocks=Clocks(wall=lambda: now))
+    for left in (20, 14.5, 13.9, 13.9, 13.2, 0.5):
+        now = end.timestamp() - left * 86_400
+        for key in "sn":
+            at_once(authenticator.identify(shown(key)))
+
+    assert [record.message for record in caplog.records] == [
+        "key:soon expires in 14 days, and is used",
+        "key:soon expires in 1 days, and is used",
+    ]
+
+
 async def test_a_key_that_ends(gateway, sim):
     """It is 401 afterwards, in words that tell it from a key that there is not; TOML writes moments without quotes."""
     keys = {

@@ -55,6 +55,15 @@ def test_the_image_holds_no_more_of_a_checkout_than_it_is_built_from():
     assert all((FILES.parents[1] / rule[1:]).exists() for rule in rules if rule.startswith("!"))
 
 
+def test_the_image_has_what_the_files_beside_it_use():
+    """Valkey for the state, metrics for Prometheus, and traces; each is an extra of the package."""
+    (extras,) = re.findall(r"'\.\[([\w,]+)\]'", (FILES / "Dockerfile").read_text())
+    declared = (FILES.parents[1] / "pyproject.toml").read_text() + (FILES.parents[1] / "setup.cfg").read_text()
+
+    assert {"standalone", "valkey", "metrics", "otel"} <= {*extras.split(",")}
+    assert all(re.search(rf"^{extra} *=", declared, re.MULTILINE) for extra in extras.split(","))
+
+
 def test_each_file_that_compose_mounts_is_there():
     """But for the secrets, which have no default."""
     mounted = re.findall(r"- \./([\w.-]+):", (FILES / "compose.yaml").read_text())

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from inspect import isawaitable
+from logging import getLogger
+from math import ceil
 from typing import Any, Final
 
 import anyio.to_thread
@@ -38,7 +40,10 @@ from kiro_asgi.errors import ConfigError, ForeignOrigin, KeyExpired, Unauthorize
 from kiro_asgi.limits import PREFLIGHT_BYTES, PREFLIGHT_NAMES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.clients import Client, clients_of, limited_by
-from kiro_asgi.quota.settings import hash_of
+from kiro_asgi.quota.settings import SOON, hash_of
+from kiro_asgi.setting import DAY
+
+_log = getLogger("kiro_asgi")
 
 _ORIGIN: Final = b"origin"
 _METHOD: Final = b"access-control-request-method"
@@ -281,6 +286,9 @@ class Authenticator:
 
     _clocks: Clocks = Clocks()  # noqa: RUF009 - a frozen value
     _table: ClientTable | None = field(init=False, repr=False)
+    _reminded: dict[str, float] = field(init=False, factory=dict, repr=False)
+    """Principal to the day on which the log had its end last."""
+
     _keys: Mapping[str, Identified] = field(init=False, repr=False)
     """By hash, those of the settings."""
 
@@ -375,9 +383,21 @@ class Authenticator:
             )
         if found.client.disabled:
             raise KeyExpired(f"this {what} is disabled; ask for another one", code="disabled_api_key")
-        if self._clocks.wall() >= found.client.expires_at:
+        left = found.client.expires_at - self._clocks.wall()
+        if left <= 0:
             raise KeyExpired(f"this {what} has expired; ask for a new one", code="expired_api_key")
+        if left <= SOON:
+            self._remind(found.principal, left)
         return found
+
+    def _remind(self, principal: str, left: float) -> None:
+        """Log that a client's access ends in *left* seconds: once a day, as long as it is used."""
+        today = self._clocks.wall() // DAY
+        if self._reminded.get(principal) != today:
+            for old in [name for name, day in self._reminded.items() if day != today]:
+                self._reminded.pop(old, None)
+            self._reminded[principal] = today
+            _log.warning("%s expires in %d days, and is used", principal, ceil(left / DAY))
 
     def _refusal(self, presented: list[bytes]) -> str:
         """Why a request that shows the keys *presented* is let in by none of them."""
