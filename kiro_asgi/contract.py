@@ -11,9 +11,10 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.errors import KiroAsgiError, UnknownModel
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.message import Message, MessageBuilder, replay, split_sentences, unsplit
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Prompt, ToolChoice, require_depths
+from kiro_asgi.model.prompt import Prompt, ToolChoice
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, Request, Response

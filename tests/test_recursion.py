@@ -55,7 +55,7 @@ BOUNDED = {
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
-    "model.prompt": {"_is_foreign": PARTS, "understood_parts": PARTS},
+    "model.understood": {"_is_foreign": PARTS, "understood_parts": PARTS},
     "model.unread": {"_put_together": READ, "accumulated": READ},
     "rendering.schemas": {"_each_object": PROMPT},
     "replay.trimming": {"_replaced": READ},

@@ -18,7 +18,8 @@ from urllib.parse import unquote_to_bytes
 from attrs import frozen
 
 from kiro_asgi.dialects.errors import invalid
-from kiro_asgi.model.prompt import Document, Image, media_type_of
+from kiro_asgi.model.media_types import media_type_of
+from kiro_asgi.model.prompt import Document, Image
 
 PDF: Final = "application/pdf"
 SVG: Final = "image/svg+xml"

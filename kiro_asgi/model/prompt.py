@@ -1,19 +1,14 @@
-"""The neutral request of a client, whichever API it used: the middle between dialects and upstreams.
-
-Below it are functions that serve every dialect: finding the media type of an attachment, leaving out the oldest turns,
-and checking that nothing in it is too deep to be recursed into.
-"""
+"""The neutral request of a client, whichever API it used: the middle between dialects and upstreams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import JSON_DEPTH
 from kiro_asgi.model.conversion import is_text, member, several, texts
 from kiro_asgi.model.handling import Handling
 from kiro_asgi.model.unread import Unread
@@ -41,8 +36,6 @@ __all__ = [
     "ToolResult",
     "Turn",
     "system_of",
-    "understood",
-    "understood_parts",
 ]
 
 
@@ -497,12 +490,12 @@ class Prompt:
     betas: tuple[str, ...] = field(default=(), eq=False)
     """Beta features of the Messages API that its client asks for; sent only to services of that API."""
 
-    unread: Unread | None = field(default=None, eq=False, kw_only=True)
-    """As for `Text`."""
-
     attribution: str = field(default="", eq=False, kw_only=True)
     """A line about the client that stands before the system texts, as Claude Code writes it.  It is for services of the
     client's API, which take it out; no model reads it."""
+
+    unread: Unread | None = field(default=None, eq=False, kw_only=True)
+    """As for `Text`."""
 
     system_unread: Mapping[int, Unread] = field(factory=dict, eq=False, kw_only=True)
     """The same for system texts, by their index."""
@@ -513,229 +506,7 @@ class Prompt:
         return min((limit for limit in limits if limit is not None), default=None)
 
 
-def understood(prompt: Prompt, api: str) -> Prompt:
-    """*prompt* as a service of this *api* understands it: without opaque parts, and tools as others have them.
-
-    Args:
-        prompt: The request.
-        api: The client API that the service speaks; empty for none.
-
-    Raises:
-        RequestError: A part cannot be left out, and nothing stands for it.
-    """
-    if any(tool.opaque is not None and tool.opaque.api != api for tool in prompt.tools):
-        tools = (it if it.opaque is None or it.opaque.api == api else evolve(it, opaque=None) for it in prompt.tools)
-        prompt = evolve(prompt, tools=tuple(tools))
-    if not any(_is_foreign(part, api) for turn in prompt.turns for part in turn.parts):
-        return prompt
-    turns = (evolve(turn, parts=tuple(understood_parts(turn.parts, api))) for turn in prompt.turns)
-    kept = tuple(turn for turn in turns if turn.parts)
-    if not kept:
-        raise _nothing_to_read(prompt)
-    return evolve(prompt, turns=kept)
-
-
-_KIND: Final = 60
-"""Characters of a word that a message shows."""
-
-
-def _nothing_to_read(prompt: Prompt) -> RequestError:
-    first = next((part for part in prompt.turns[0].parts if isinstance(part, Opaque)), None)
-    place = prompt.turns[0].place if first is None else first.place
-    kind = "part" if first is None else str(first.value.get("type", "part"))[:_KIND]
-    message = (
-        f"{place}: the service behind this model can read nothing of this, and this {kind} is the first of it; "
-        "send a message, or what is in it"
-    )
-    return RequestError(message, code="invalid_value", param=place)
-
-
-def _is_foreign(part: Part, api: str) -> bool:
-    if type(part) is ToolResult:
-        return any(type(each) is Opaque and each.api != api for each in part.parts)
-    return type(part) is Opaque and part.api != api
-
-
-def understood_parts(parts: Iterable[Any], api: str) -> Iterator[Any]:
-    """*parts* of a turn, or of a result, as of `understood`."""
-    for part in parts:
-        if type(part) is ToolResult:
-            yield evolve(part, parts=tuple(understood_parts(part.parts, api))) if _is_foreign(part, api) else part
-        elif type(part) is not Opaque or part.api == api:
-            yield part
-        elif part.refusal is not None:
-            raise part.refusal
-        else:
-            yield from understood_parts(part.instead, api)
-
-
 def system_of(texts: Iterable[Text]) -> tuple[tuple[str, ...], Mapping[int, Unread]]:
     """`Prompt.system` and `Prompt.system_unread` of *texts*."""
     given = tuple(texts)
     return tuple(text.text for text in given), {at: it.unread for at, it in enumerate(given) if it.unread is not None}
-
-
-BEGINNING: Final = 24
-"""Bytes that are looked at; a multiple of three, so that their base64 can be cut off as well."""
-
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
-    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
-    (b"GIF87a", 0, b"", "image/gif"),
-    (b"GIF89a", 0, b"", "image/gif"),
-    (b"RIFF", 8, b"WEBP", "image/webp"),
-    (b"%PDF-", 0, b"", "application/pdf"),
-)
-"""Magic bytes at the start, the offset and value of further ones, and the media type."""
-
-
-def essence(media_type: str) -> str:
-    """A media type without its parameters, in lower case."""
-    return media_type.partition(";")[0].strip().lower()
-
-
-def media_type_of(content: bytes) -> str:
-    """The media type of an image or a document, as its beginning proves it; empty where that proves none.
-
-    Only beginnings are known that no other kind of file has: a text that begins like a document is still a text.
-
-    Source: https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern, https://www.rfc-editor.org/rfc/rfc8118
-    """
-    head = content[:BEGINNING]
-    return next(
-        (
-            kind
-            for beginning, at, further, kind in _MAGIC
-            if head.startswith(beginning) and head.startswith(further, at)
-        ),
-        "",
-    )
-
-
-def beginnings(prompt: Prompt) -> list[int]:
-    """Positions of later turns at which the conversation may begin: the user speaks, and answers no call."""
-    return [
-        index
-        for index, turn in enumerate(prompt.turns)
-        if index and turn.role is Role.USER and not any(isinstance(part, ToolResult) for part in turn.parts)
-    ]
-
-
-def shortened(prompt: Prompt, beginning: int) -> Prompt:
-    """*prompt* without the turns before *beginning*; its system texts stay."""
-    return evolve(prompt, turns=prompt.turns[beginning:])
-
-
-def longest_that_fits(prompt: Prompt, fits: Callable[[Prompt], bool]) -> Prompt:
-    """*prompt* with as few of its oldest turns left out as may be: a client may rather lose those than be refused.
-
-    *fits* is asked as often as the number of turns has bits.  Where not even the user's last turn fits, it is
-    sent all the same, and the service refuses it.
-
-    Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-truncation
-    """
-    if fits(prompt):
-        return prompt
-    places = beginnings(prompt)
-    low, high = 0, len(places) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if fits(shortened(prompt, places[middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return shortened(prompt, places[low]) if places else prompt
-
-
-_HOLDERS: Final = (Mapping, list, tuple)
-
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-"""Kinds of which most values are, and none of which holds any."""
-
-_FEW: Final = 64
-"""Parts of one level that may be looked at twice."""
-
-_STEPS: Final = 8
-"""Steps of a path that a message shows."""
-
-_ECHO: Final = 40
-"""Characters of a name in it."""
-
-
-def require_depths(prompt: Prompt) -> None:
-    """Check how deep every schema, every input of a call and every block is that stands in *prompt*.
-
-    Rendering a prompt for a service recurses into them, so the prompt of a client, or of a caller of the library, is
-    checked here first; this does not recurse.
-
-    Raises:
-        RequestError: As from `require_depth`.
-    """
-    for tool in prompt.tools:
-        require_depth(tool.schema, tool.place or "tools", "schema")
-        for more in (tool.unread and tool.unread.members, tool.opaque and tool.opaque.value):
-            require_depth(more, tool.place or "tools", "member")
-    for turn in prompt.turns:
-        for part in turn.parts:
-            _require_part(part, turn.place or "messages")
-    require_depth(prompt.schema, "schema", "schema of the answer")
-    if prompt.unread is not None:
-        require_depth(prompt.unread.members, "request body", "member")
-
-
-def _require_part(part: Part, place: str) -> None:
-    if type(part) is ToolCallPart:
-        require_depth(part.input, place, "input of a tool call")
-    elif type(part) is Opaque:
-        require_depth(part.value, part.place or "messages", "block")
-    elif (type(part) is Text or type(part) is ToolResult) and part.block is not None:
-        require_depth(part.block, place, "block")
-    if part.unread is not None:
-        require_depth(part.unread.members, place, "member")
-
-
-def require_depth(value: Any, place: str, what: str = "value") -> None:
-    """Check that at most `JSON_DEPTH` arrays and objects are open at once in *value*, which stands at *place*.
-
-    Raises:
-        RequestError: Code ``invalid_value``; the message shows the path to what is too deep.
-    """
-    if type(value) in _PLAIN or not isinstance(value, _HOLDERS):
-        return
-    level: Iterable[Any] = [value]
-    for _ in range(JSON_DEPTH):
-        held = [it for outer in level for it in _inner(outer) if type(it) not in _PLAIN and isinstance(it, _HOLDERS)]
-        if not held:
-            return
-        # By identity: where a caller's structure holds one part twice, it is looked at once a level.
-        level = held if len(held) < _FEW else {id(it): it for it in held}.values()
-    path = "".join(_path(value))
-    message = f"{place}: {what} nested deeper than {JSON_DEPTH} levels, at {path}"
-    raise RequestError(message, code="invalid_value", param=place)
-
-
-def _inner(value: Any) -> Iterable[Any]:
-    return value.values() if type(value) is dict or isinstance(value, Mapping) else value
-
-
-def _path(value: Any) -> Iterator[str]:
-    """The first steps of the path to what is too deep."""
-    steps: list[Any] = []
-    opened = [(value, _members(value))]
-    shallow: set[int] = set()
-    while opened and len(opened) <= JSON_DEPTH:
-        members = (it for it in opened[-1][1] if isinstance(it[1], _HOLDERS) and id(it[1]) not in shallow)
-        found = next(members, None)
-        if found is None:
-            shallow.add(id(opened.pop()[0]))
-            del steps[-1:]
-        else:
-            steps.append(found[0])
-            opened.append((found[1], _members(found[1])))
-    for step in steps[:_STEPS]:
-        yield f"[{step}]" if type(step) is int else f".{str(step)[:_ECHO]}"
-    yield "…"
-
-
-def _members(value: Any) -> Iterator[tuple[Any, Any]]:
-    return iter(value.items()) if isinstance(value, Mapping) else iter(enumerate(value))

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from kiro_asgi.model.media_types import BEGINNING, essence, media_type_of
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import BEGINNING, Attachment, Document, Image, essence, media_type_of
+from kiro_asgi.model.prompt import Attachment, Document, Image
 from kiro_asgi.rendering.refusal import refusal
 
 _SHOWN: Final = 100

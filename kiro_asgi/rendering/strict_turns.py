@@ -19,18 +19,8 @@ from typing import Final
 from attrs import define, evolve, field
 
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import (
-    Document,
-    Image,
-    Part,
-    Role,
-    Text,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResult,
-    Turn,
-    understood_parts,
-)
+from kiro_asgi.model.prompt import Document, Image, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult, Turn
+from kiro_asgi.model.understood import understood_parts
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.rendering.names import WireNames, plain, substitute
 from kiro_asgi.wire.json import dumps

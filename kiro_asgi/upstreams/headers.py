@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import Attribute
 
 from kiro_asgi.errors import ConfigError, NotTheUpstream
-from kiro_asgi.model.prompt import essence
+from kiro_asgi.model.media_types import essence
 
 Headers = tuple[tuple[bytes, bytes], ...]
 """Name and value of each."""

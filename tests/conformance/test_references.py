@@ -27,7 +27,7 @@ from kiro_asgi.dialects.gemini import parsing as gemini
 from kiro_asgi.dialects.openai_chat.parsing import parse as parse_chat
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request
 from kiro_asgi.dialects.openai_responses.parsing import parse_request, parse_value
-from kiro_asgi.model.prompt import understood
+from kiro_asgi.model.understood import understood
 from kiro_asgi.wire.json import dumps, loads
 
 LOOKS: Final = re.compile(

@@ -20,7 +20,7 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.errors import RequestError, UpstreamRejected
 from kiro_asgi.model.notes import Note, holding
-from kiro_asgi.model.prompt import understood
+from kiro_asgi.model.understood import understood
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream

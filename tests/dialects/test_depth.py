@@ -14,7 +14,7 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
-from kiro_asgi.model.prompt import require_depth
+from kiro_asgi.model.depth import require_depth
 
 SAID = {"role": "user", "content": "Hi."}
 

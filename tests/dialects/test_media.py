@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Document, Image, media_type_of
+from kiro_asgi.model.media_types import media_type_of
+from kiro_asgi.model.prompt import Document, Image
 from tests.growth import assert_linear
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.prompt import (
-    Prompt,
-    Role,
-    Text,
-    Thinking,
-    ThinkingMode,
-    ToolCallPart,
-    ToolResult,
-    Turn,
-    beginnings,
-    longest_that_fits,
-)
+from kiro_asgi.model.history import beginnings, longest_that_fits
+from kiro_asgi.model.prompt import Prompt, Role, Text, Thinking, ThinkingMode, ToolCallPart, ToolResult, Turn
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.errors import ContextTooLong
-from kiro_asgi.model.prompt import Prompt, longest_that_fits
+from kiro_asgi.model.history import longest_that_fits
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, Rendered, Upstream

@@ -18,8 +18,9 @@ from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prices import Prices
-from kiro_asgi.model.prompt import Document, Part, Prompt, Text, understood
+from kiro_asgi.model.prompt import Document, Part, Prompt, Text
 from kiro_asgi.model.rules import Loss, Rule
+from kiro_asgi.model.understood import understood
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport

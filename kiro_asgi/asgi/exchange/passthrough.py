@@ -36,9 +36,10 @@ from kiro_asgi.errors import (
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import Event, Usage, UsageSource
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, essence
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator

@@ -23,9 +23,10 @@ from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
+from kiro_asgi.model.history import beginnings, shortened
 from kiro_asgi.model.message import Message, split_sentences, unsplit
 from kiro_asgi.model.notes import Note, holding
-from kiro_asgi.model.prompt import Prompt, Role, Text, Turn, beginnings, shortened
+from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.transport import StopReading
 from kiro_asgi.stages.answer import Answer

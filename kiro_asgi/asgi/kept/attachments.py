@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import FETCHES
-from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult, media_type_of
+from kiro_asgi.model.media_types import media_type_of
+from kiro_asgi.model.prompt import Attachment, Document, Image, Part, Prompt, ToolResult
 from kiro_asgi.net.fetching import Fetched
 
 PDF: Final = "application/pdf"

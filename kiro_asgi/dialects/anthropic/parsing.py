@@ -40,6 +40,7 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
     Opaque,
@@ -55,7 +56,6 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
-    require_depths,
 )
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.limits import check_stop

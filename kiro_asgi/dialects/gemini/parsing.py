@@ -32,6 +32,7 @@ from kiro_asgi.dialects.gemini.shapes import (
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
+from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
     Opaque,
@@ -42,7 +43,6 @@ from kiro_asgi.model.prompt import (
     Tool,
     ToolChoice,
     ToolChoiceMode,
-    require_depths,
     system_of,
 )
 from kiro_asgi.stages.limits import check_stop

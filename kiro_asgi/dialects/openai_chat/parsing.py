@@ -40,17 +40,8 @@ from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_sampling
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
-from kiro_asgi.model.prompt import (
-    Opaque,
-    Prompt,
-    Thinking,
-    ThinkingMode,
-    Tool,
-    ToolChoice,
-    ToolChoiceMode,
-    require_depths,
-    system_of,
-)
+from kiro_asgi.model.depth import require_depths
+from kiro_asgi.model.prompt import Opaque, Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode, system_of
 from kiro_asgi.wire.json import count, object_of
 
 # Tools.

@@ -29,7 +29,8 @@ from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, require_depths, system_of
+from kiro_asgi.model.depth import require_depths
+from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, system_of
 from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"

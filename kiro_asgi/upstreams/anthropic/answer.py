@@ -37,7 +37,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     TokenUsage,
 )
-from kiro_asgi.model.prompt import essence
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     REMEMBERED,
@@ -26,7 +27,6 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
-    essence,
 )
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.rendering.attachments import Accepted, Attached, Attachments, every, same

@@ -32,7 +32,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.model.prompt import essence
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception

@@ -39,7 +39,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.model.prompt import essence
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage

@@ -46,7 +46,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
-from kiro_asgi.model.prompt import essence
+from kiro_asgi.model.media_types import essence
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined

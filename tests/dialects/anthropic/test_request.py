@@ -25,8 +25,8 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
-    understood,
 )
+from kiro_asgi.model.understood import understood
 
 DIALECT = AnthropicMessages()
 HI = [{"role": "user", "content": "hi"}]

@@ -26,9 +26,9 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
-    understood,
 )
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
+from kiro_asgi.model.understood import understood
 from tests.growth import assert_linear
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

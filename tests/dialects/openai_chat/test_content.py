@@ -21,8 +21,8 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
-    understood,
 )
+from kiro_asgi.model.understood import understood
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 USER = {"role": "user", "content": "hi"}

@@ -19,8 +19,8 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
     Turn,
-    understood,
 )
+from kiro_asgi.model.understood import understood
 
 HI = {"role": "user", "content": "hi"}
 CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}

@@ -28,8 +28,8 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
-    understood,
 )
+from kiro_asgi.model.understood import understood
 from kiro_asgi.wire.json import dumps
 from tests.dialects.openai_responses.bodies import CODEX, any_body, any_item
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from kiro_asgi.model.depth import require_depth
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
@@ -36,7 +37,6 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
     Turn,
-    require_depth,
 )
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.upstreams.base import ModelCard
