@@ -523,6 +523,22 @@ def test_state_that_outlives_a_gateway_is_tried(doctor: Doctor, tmp_path: Path) 
     doctor.assert_found("state", (1, "fail"), str(file), "check that this user may write")
 
 
+def test_nothing_is_touched_outside_the_state_that_is_set(service: Simulator, tmp_path: Path) -> None:
+    """A gateway may run with its own state while its operator looks at another's settings."""
+    home, own = tmp_path / "home", tmp_path / "own" / "state.db"
+    others = home / ".local" / "state" / "kiro-asgi"
+    for folder in (others, own.parent):
+        folder.mkdir(parents=True, mode=0o700)
+    for file in (others / "state.db", own):
+        file.touch(mode=0o600)
+    environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__STATE__PATH": str(own), "HOME": str(home), **KEY}
+    before = [(path, path.stat().st_mtime_ns) for path in sorted(home.rglob("*"))]
+    done = command("doctor", "--no-request", cwd=tmp_path, **environ)
+
+    assert f"{own}: written, locked, and read by another in " in done.stdout
+    assert [(path, path.stat().st_mtime_ns) for path in sorted(home.rglob("*"))] == before
+
+
 @needs_server
 def test_a_server_that_gateways_share_is_tried(doctor: Doctor, service: Simulator) -> None:
     """By its address alone, without the password; what it may drop is worth a word.  A renewed token is left there."""
