@@ -490,7 +490,7 @@ class Prompt:
     betas: tuple[str, ...] = field(default=(), eq=False)
     """Beta features of the Messages API that its client asks for; sent only to services of that API."""
 
-    attribution: str = field(default="", eq=False, kw_only=True)
+    attribution: Text | None = field(default=None, eq=False, kw_only=True)
     """A line about the client that stands before the system texts, as Claude Code writes it.  It is for services of the
     client's API, which take it out; no model reads it."""
 

@@ -65,7 +65,7 @@ async def test_a_word_that_says_nothing_is_seen_by_all(dialect, mode, service, s
     assert any("stop.unknown:tired" in record.getMessage() for record in caplog.records)
     assert recorder.end.notices == {"stop.unknown:tired": 1}
     assert sums.of(NOTICES.name) == {("local", "stop.unknown:tired"): 1}
-    assert [row(call, ())["notices"] for call in recent.changes(Seen(), 8).calls] == [{"stop.unknown:tired": 1}]
+    assert [row(call)["notices"] for call in recent.changes(Seen(), 8).calls] == [{"stop.unknown:tired": 1}]
 
 
 @EACH_DIALECT

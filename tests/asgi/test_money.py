@@ -259,6 +259,9 @@ def _bill(tape: Tape) -> float:
     return 0.001 + (2 * usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6
 
 
+NOON = datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp()
+"""Far from the end of a day: shortly before it, a limit for one is worth waiting for, and the answer another one."""
+
 DEAR = {"models": ["gpt-4o*=1000000/1000000", "text-embedding-*=1000000/0"]}
 """One token costs one, so that a limit in money is one of tokens."""
 
@@ -267,7 +270,8 @@ DEAR = {"models": ["gpt-4o*=1000000/1000000", "text-embedding-*=1000000/0"]}
 async def test_a_budget_that_is_spent_is_a_spent_quota(sim, path):
     """What a client is told of tokens that are spent, in money and with the currency."""
     prices = {**DEAR, "currency": "EUR"}
-    app = create_app(settings_for(sim.url, services(sim, prices=prices, quotas={"cost_per_day": 30.0})))
+    settings = settings_for(sim.url, services(sim, prices=prices, quotas={"cost_per_day": 30.0}))
+    app = new_app(settings, internals=Internals(clocks=Clocks(wall=lambda: NOON)))
     asked = {"model": "openai/gpt-4o", "input": "sim:text", "max_tokens": 9, "messages": CHAT["messages"]}
     body = {name: asked[name] for name in ("model", "input" if path == "/v1/responses" else "messages")}
     more = {"max_tokens": 9} if path == "/v1/messages" else {}

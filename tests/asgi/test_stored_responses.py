@@ -557,8 +557,8 @@ async def test_what_is_damaged_is_missing(gateway, sim, caplog, data):
     """Values that we did not write are told as values that are not there, never blamed on the client, and logged."""
     app = gateway(fresh=True)
     store = part_of(app, MemoryStore)
-    principal = part_of(app, Authenticator).principal(http_scope(headers=[("authorization", "Bearer k")]))
-    await store.set(scoped(principal, stored._KIND, "resp_1"), data, 60.0)
+    identified = await part_of(app, Authenticator).identify(http_scope(headers=[("authorization", "Bearer k")]))
+    await store.set(scoped(identified.principal, stored._KIND, "resp_1"), data, 60.0)
     refused = await asking("Two.", previous_response_id="resp_1").run(app)
 
     assert error_of(refused)[0::3] == (400, "previous_response_not_found")

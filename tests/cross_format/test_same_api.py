@@ -207,9 +207,9 @@ def with_blocks(body: dict[str, Any]) -> int:
 
 FIELD: Final[dict[str, dict[str, Any]]] = {
     "anthropic": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "speed": "fast"},
-    "chat": {"messages": [{"role": "user", "content": "hi"}], "service_tier": "flex"},
-    "responses": {"input": "hi", "service_tier": "flex"},
-    "gemini": {"contents": [{"parts": [{"text": "hi"}]}], "serviceTier": "flex"},
+    "chat": {"messages": [{"role": "user", "content": "hi"}], "moderation": "flex"},
+    "responses": {"input": "hi", "moderation": "flex"},
+    "gemini": {"contents": [{"parts": [{"text": "hi"}]}], "modelArmorConfig": "flex"},
 }
 """A request with one field that is not understood, which is its last."""
 
@@ -248,9 +248,9 @@ def test_another_refusal_changes_nothing(message: str) -> None:
     ("name", "upstream"),
     [
         ("anthropic", AnthropicUpstream(withheld=("speed", "invented"))),
-        ("chat", OpenAIUpstream(withheld=("service_tier", "invented"))),
-        ("responses", ResponsesUpstream(withheld=("service_tier", "invented"))),
-        ("gemini", GeminiUpstream(withheld=("serviceTier", "invented"))),
+        ("chat", OpenAIUpstream(withheld=("moderation", "invented"))),
+        ("responses", ResponsesUpstream(withheld=("moderation", "invented"))),
+        ("gemini", GeminiUpstream(withheld=("modelArmorConfig", "invented"))),
     ],
 )
 def test_what_is_withheld_is_sent_nowhere(name: str, upstream: Upstream) -> None:

@@ -455,7 +455,6 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
     if not (turns or any(before.turns)):
         raise RequestError("messages: at least one message is required", param="messages")
     system = tuple(_system(request.system))
-    attribution = next(_texts(request.system), MessagesTextBlock("")).text.partition("\n")[0]
     tools = _parse_tools(request.tools or (), choice, before.tools)
     marks = {part.cache for turn in (*filter(None, before.turns), *turns) for part in turn.parts}
     marks |= {tool.cache for tool in (*before.tools, *tools)}
@@ -464,7 +463,7 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         request.model,
         turns,
         system=tuple(text for text, _, _ in system),
-        attribution=attribution if attribution.startswith(ATTRIBUTION) else "",
+        attribution=_attribution(request.system),
         system_marks={index: mark for index, (_, mark, _) in enumerate(system) if mark},
         cache=read_mark(request.cache_control),
         tools=tools,
@@ -563,6 +562,15 @@ def _system(system: Any) -> Iterator[tuple[str, str, Unread | None]]:
     if texts and texts[0][0].startswith(ATTRIBUTION):
         texts[0] = texts[0][0].partition("\n")[2], *texts[0][1:]
     return (each for each in texts if each[0])
+
+
+def _attribution(system: Any) -> Text | None:
+    """The attribution line; members of its block are of the text behind it, if there is any."""
+    first = next(_texts(system), None)
+    if first is None or not first.text.startswith(ATTRIBUTION):
+        return None
+    line, _, rest = first.text.partition("\n")
+    return Text(line, unread=None if rest else beside(first))
 
 
 def _texts(system: Any) -> Iterator[MessagesTextBlock]:

@@ -454,7 +454,10 @@ def _held(result: ToolResult) -> Container[type]:
 
 
 def _system(prompt: Prompt, write: WriteBack, *, with_schema: bool) -> list[dict[str, Any]]:
-    texts = [{"type": "text", "text": prompt.attribution}] if prompt.attribution else list[dict[str, Any]]()
+    texts: list[dict[str, Any]] = []
+    if prompt.attribution is not None:
+        texts.append({"type": "text", "text": prompt.attribution.text})
+        write.into(texts[-1], prompt.attribution.unread, place=prompt.system_place)
     for index, text in enumerate(prompt.system):
         if text and not text.isspace():
             block = {"type": "text", "text": text}
