@@ -32,7 +32,7 @@ def lacks(given: object, interface: type, only: Collection[str] = ()) -> Iterato
         only: The members that are asked for, where that is not each of them.
     """
     if isinstance(given, type):
-        yield f"is a class; hand over an object, such as {given.__name__}()"
+        yield class_lacks(given)
         return
     for name, wanted in _members(interface).items():
         if only and name not in only:
@@ -46,6 +46,11 @@ def lacks(given: object, interface: type, only: Collection[str] = ()) -> Iterato
             yield from _value_lacks(name, member, get_type_hints(wanted.fget).get("return"))
         else:
             yield from _method_lacks(member, wanted)
+
+
+def class_lacks(given: type) -> str:
+    """Why a class cannot stand where an object is asked for, in a few words with advice."""
+    return f"is a class; hand over an object, such as {given.__name__}()"
 
 
 def call_lacks(given: object, wanted: Callable[..., Any]) -> str:

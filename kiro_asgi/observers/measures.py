@@ -328,17 +328,13 @@ class Measuring(ByteObserver):
 
     def _whose(self, call: CallFacts) -> dict[str, str]:
         """The labels of the client."""
-        group = {GROUP: _counted(call.group, self._groups)} if call.group else {}
-        return {CLIENT: _counted(call.principal, self._clients), **group}
+        group = {GROUP: _among(self._groups, call.group, NAMED_CLIENTS, OTHER)} if call.group else {}
+        return {CLIENT: _among(self._clients, call.principal, NAMED_CLIENTS, OTHER), **group}
 
     def _notice_label(self, code: str) -> str:
         """*code*, without the name in it where so many were counted that a service could be inventing them."""
         kind, _, name = code.partition(":")
-        if name and code not in self._named:
-            if len(self._named) >= NAMED_NOTICES:
-                return kind
-            self._named.add(code)
-        return code
+        return _among(self._named, code, NAMED_NOTICES, kind) if name else code
 
     def began(self, call: CallFacts) -> None:
         """Count the call as active."""
@@ -419,11 +415,11 @@ class Measuring(ByteObserver):
                 self.add(TOKEN_TIME, end.seconds_per_token, asked)
 
 
-def _counted(name: str, known: set[str]) -> str:
-    """*name* among those that are labels, or `OTHER`."""
-    if len(known) < NAMED_CLIENTS:
-        known.add(name)
-    return name if name in known else OTHER
+def _among(labels: set[str], name: str, most: int, otherwise: str) -> str:
+    """*name* where it is one of the first *most*, which *labels* gathers; *otherwise* beyond them."""
+    if len(labels) < most:
+        labels.add(name)
+    return name if name in labels else otherwise
 
 
 def model_label(plan: PlanFacts) -> str:

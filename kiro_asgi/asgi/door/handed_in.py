@@ -21,7 +21,7 @@ from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import call_lacks, is_async, lacks
+from kiro_asgi.interface import call_lacks, class_lacks, is_async, lacks
 from kiro_asgi.quota.clients import Client
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.manifest import Manifest
@@ -48,7 +48,7 @@ async def _find_later(presented: Presented, /) -> Client | None:
 
 def _keys_lack(given: object) -> Iterator[str]:
     if isinstance(given, type):
-        yield f"is a class; hand over an object, such as {given.__name__}()"
+        yield class_lacks(given)
     elif callable(given) and is_async(given):
         yield from _called_as(_find_later, given)
     else:
