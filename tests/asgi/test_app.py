@@ -497,9 +497,11 @@ SECRETS = {
 )
 async def test_no_log_line_and_no_error_holds_a_secret(dialect, stream, marker, sim, gateway, logged):
     """R28/F054: keys, credentials, prompts, tools and cookies are in no record at any level, nor in any error body."""
+    # Connecting counts too, so the time is short only where it is to pass: a busy machine does not connect in a tenth.
+    patience = 1.0 if marker == "stall" else 15.0
     app = gateway(
         client={"api_keys": [SECRETS["client key"]]},
-        kiro={"api_key": SECRETS["credential"], "first_token_timeout": 0.1},
+        kiro={"api_key": SECRETS["credential"], "first_token_timeout": patience},
     )
     exchange = ask(dialect, f"{SECRETS['prompt']} sim:{marker}", stream=stream)
     exchange.scope["headers"] = [

@@ -802,6 +802,6 @@ async def test_bytes_that_make_no_event_do_not_count(api, direct, sim):
     began = anyio.current_time()
     exchange = await asking(api, stream=True).run(direct(stream={"idle_timeout": 0.3}))
 
-    assert 0.3 <= anyio.current_time() - began < 2
+    assert 0.3 <= anyio.current_time() - began < 5
     assert b"timeout" in exchange.content.split(b"dat", 3)[-1]
     assert exchange.complete

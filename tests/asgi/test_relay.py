@@ -274,7 +274,7 @@ async def test_silence_before_the_first_event_is_a_504(dialect, stream, marker, 
 
     assert exchange.status == 504
     assert error_of(dialect, exchange)["message"]
-    assert 0.2 <= took < 1
+    assert 0.2 <= took < 5  # of 15 that other limits would leave it, on a busy machine too
     (request,) = sim.requests
     assert await comes_true(sim, lambda: request.peer_closed_at)
 
@@ -383,7 +383,7 @@ async def test_silence_in_the_middle_ends_the_answer(dialect, gateway, sim):
     took = anyio.current_time() - began
 
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
-    assert 0.2 <= took < 1
+    assert 0.2 <= took < 5  # of 15 that other limits would leave it, on a busy machine too
     assert await comes_true(sim, lambda: sim.requests[0].peer_closed_at)
 
 
@@ -429,7 +429,7 @@ async def test_one_call_has_a_limit_of_its_own(dialect, gateway, sim):
     exchange = await ask(dialect, "sim:count=1000 sim:slow=0.02", stream=True).run(app)
 
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
-    assert 0.3 <= anyio.current_time() - began < 3
+    assert 0.3 <= anyio.current_time() - began < 5
 
 
 # Early commit.

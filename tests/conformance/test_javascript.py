@@ -134,7 +134,7 @@ def test_2_create(chat_js: Reports) -> None:
 def test_3_7_stream(chat_js: Reports) -> None:
     """Raw iteration gets the text, and its loop, which waits for the end of the body, ends at once."""
     assert value(chat_js, "stream") == SENTENCE
-    assert chat_js["stream"].seconds < 1
+    assert chat_js["stream"].seconds < 4
 
 
 @pytest.mark.parametrize("content", ["sim:text", "sim:unicode", "sim:count=300", "sim:length", "sim:text sim:bytes"])
@@ -204,7 +204,7 @@ def test_49_stream(messages_js: Reports) -> None:
     kinds = value(messages_js, "stream")
 
     assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
-    assert messages_js["stream"].seconds < 1
+    assert messages_js["stream"].seconds < 4
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_30_responses(responses_js: Reports) -> None:
 
     assert (answer["status"], answer["output_text"]) == ("completed", SENTENCE)
     assert value(responses_js, "stream") == SENTENCE
-    assert responses_js["stream"].seconds < 1
+    assert responses_js["stream"].seconds < 4
 
 
 HELPED = (

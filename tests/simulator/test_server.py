@@ -78,7 +78,7 @@ async def test_it_stops_in_the_middle_of_answers():
             start = time.monotonic()
             simulator_requests = simulator.requests
 
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 3
     assert [one.complete for one in simulator_requests] == [False, False]
     assert simulator.connections_open == 0
     assert descriptors() == before

@@ -89,7 +89,7 @@ async def test_nobody_waits_for_a_locked_file(path, mode):
         for number in range(50):
             await store.set(f"k{number}", b"%d" % number, 60.0)
         await store.delete("made")
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 1.5
         assert [await store.get(f"k{number}") for number in range(50)] == [b"%d" % number for number in range(50)]
         assert await store.get("made") is None
         answers: list[object] = []
@@ -126,7 +126,7 @@ async def test_after_a_failure_it_is_tried_again_soon(path):
             with pytest.raises(StoreUnavailable) as caught:
                 await store.get("old")
         assert caught.value.retry_after is not None and 0 < caught.value.retry_after <= 2.0
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 1.5
     await anyio.sleep(caught.value.retry_after)
     assert await store.get("old") == b"old"
     await store.aclose()
@@ -237,11 +237,11 @@ async def test_a_slow_read_of_one_owner_is_no_other_ones(path, monkeypatch):
         while len(outcomes) < 2:
             started = time.monotonic()
             assert await store.get(quick_one) == b"v"
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < 1.5
             await anyio.sleep(0.05)
     started = time.monotonic()
     await wait()
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 1.5
     assert outcomes == ["state.busy"] * 3
     assert await store.get(quick_one) == b"v"
     assert store.is_reachable
