@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -336,9 +336,13 @@ _set: Final = object.__setattr__
 """Completes a frozen object that nobody else has yet; to make it anew takes as long as to read it."""
 
 
-def members_of(cls: type) -> dict[str, Any]:
-    """The members of an object that *cls* reads, with their types."""
-    return {name: kind for name, kind in get_type_hints(cls).items() if name not in _ABOUT}
+@cache
+def members_of(cls: type) -> Mapping[str, Any]:
+    """The members of an object that *cls* reads, with their types.
+
+    Asked for with every request, and to read the types of one class takes as long as to read twenty messages.
+    """
+    return MappingProxyType({name: kind for name, kind in get_type_hints(cls).items() if name not in _ABOUT})
 
 
 def _is_array(cls: Any) -> bool:

@@ -7,6 +7,7 @@ longer than reading it did, so it is done only where notes are wanted.  `RULES` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, get_args, get_origin
 
@@ -162,8 +163,6 @@ class _Walk:
     """One walk, without recursion: sources hold blocks, which hold sources."""
 
     _reading: Reading
-    _members: dict[type, Mapping[str, Any]] = field(init=False, factory=dict)
-    """Class to the types of its members."""
 
     def walk(self, body: Mapping[str, Any]) -> Iterator[Finding]:
         pending: list[tuple[Any, Any, str]] = [(body, self._reading.body, "")]
@@ -184,7 +183,7 @@ class _Walk:
     def _class(self, value: Mapping[str, Any], kind: Any) -> tuple[Any, str, str]:
         """The class that reads an object where one of *kind* is wanted, the member that names it, and the rule for one
         of an unknown kind; ``None`` where the object is data."""
-        objects = frozenset(member for member in (get_args(kind) or (kind,)) if has(member))
+        objects = _objects(kind)
         if len(objects) <= 1:
             return next(iter(objects), None), "type", ""
         for union, rule in self._reading.unions:
@@ -199,22 +198,17 @@ class _Walk:
             yield rule, place, self._reading.beside.api if rule in _KEPT else ""
 
     def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
-        declared, rules, beside = self._types(cls), self._reading.members, self._reading.beside
+        declared, rules, beside = members_of(cls), self._reading.members, self._reading.beside
         for name, part in value.items():  # in the client's order: the first place is the one that is reported
             usual = "" if name in declared or name in tags else _usual(name)
             if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
                 yield rule, _member(place, name), beside.api if beside.keeps(cls, name) else ""
 
     def _parts(self, value: Mapping[str, Any], cls: type, place: str) -> Iterator[tuple[Any, Any, str]]:
-        for name, kind in self._types(cls).items():
+        for name, kind in members_of(cls).items():
             if type(part := value.get(name)) in (dict, list):
                 view = self._reading.views.get((cls, name))
                 yield part, kind if view is None else view(part), _member(place, name)
-
-    def _types(self, cls: type) -> Mapping[str, Any]:
-        if cls not in self._members:
-            self._members[cls] = members_of(cls)
-        return self._members[cls]
 
 
 def _usual(name: str) -> str:
@@ -225,6 +219,13 @@ def _member(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
+@cache
+def _objects(kind: Any) -> frozenset[type]:
+    """The classes that read an object where one of *kind* is wanted."""
+    return frozenset(member for member in (get_args(kind) or (kind,)) if has(member))
+
+
+@cache
 def _item(kind: Any) -> Any:
     """The type of the items of an array where one of *kind* is wanted; ``None`` where they are data."""
     arrays = [it for it in (kind, *get_args(kind)) if get_origin(it) is tuple]

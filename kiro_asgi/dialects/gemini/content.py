@@ -339,12 +339,13 @@ def _file(
         if refusal.code != "unsupported_value":
             raise
         name, file = ("inlineData", data) if data is not None else ("fileData", address)
-        value = {camel_case(it): member for it, member in _members(file) if member is not None}
+        value = {camel_case(it): member for it, member in _members(file) if member is not None} if file else {}
         return Opaque(API, {name: value, **(unread.members if unread is not None else {})}, place, refusal=refusal)
 
 
-def _members(file: Blob | FileData | None) -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(file, name) or None) for name in members_of(type(file)))
+def _members(file: Blob | FileData) -> Iterator[tuple[str, Any]]:
+    cls: type = type(file)
+    return ((name, getattr(file, name) or None) for name in members_of(cls))
 
 
 def _attachment(data: Blob | None, address: FileData | None, place: str) -> Image | Document:
