@@ -515,6 +515,19 @@ async def test_no_log_line_and_no_error_holds_a_secret(dialect, stream, marker, 
     told = exchange.content.decode() + "".join(f"{record.getMessage()} {record.__dict__}" for record in logged.records)
     assert not [name for name, canary in SECRETS.items() if canary in told]
     assert len(access_lines(logged)) == 1
+
+
+async def test_no_part_shows_a_secret(gateway):
+    """R28/F054: a part that is printed, in a traceback or by a debugger, names no key, no credential, no prompt."""
+    app = gateway(client={"api_keys": [SECRETS["client key"]]}, kiro={"api_key": SECRETS["credential"]})
+    exchange = ask("openai", SECRETS["prompt"], stream=False)
+    exchange.scope["headers"] = [
+        (b"authorization", f"Bearer {SECRETS['client key']}".encode()),
+        (b"cookie", SECRETS["host cookie"].encode()),
+    ]
+    await exchange.run(app)
+
+    assert exchange.status == 200
     parts = (Door, Router, Provider, Authenticator, Gateway, AnswerContext, ExchangeFactory, Settings)
     shown = repr(app) + "".join(repr(part_of(app, kind)) for kind in parts)
     assert not [name for name, canary in SECRETS.items() if canary in shown]
