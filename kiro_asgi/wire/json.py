@@ -81,7 +81,7 @@ def loads(
         _check_values(_utf8(data), max_values)
     if len(text) > _LONG or len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(_utf8(data), max_depth, max_values)
-    if "\\" in text and may_have_surrogates(text):
+    if "\\ud" in text or "\\uD" in text:  # as `may_have_surrogates`, which every event of an answer would have to call
         text = ESCAPE.sub(_replace_lone, text)
     try:
         value, end = (decoder or DECODER).raw_decode(text)
@@ -100,7 +100,7 @@ def loads_answer(data: bytes | str) -> Any:
     Raises:
         JsonError: As of `loads`, for anything else.
     """
-    return loads(data, decoder=_LENIENT)
+    return loads(data, decoder=LENIENT)
 
 
 def deep_place(data: bytes, max_depth: int) -> str:
@@ -295,7 +295,7 @@ def _finite_or_none(digits: str) -> float | None:
     return number if isfinite(number) else None
 
 
-_LENIENT: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite_or_none)
+LENIENT: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite_or_none)
 DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _ENCODER: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")

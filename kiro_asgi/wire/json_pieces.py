@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.wire.json import ESCAPE, loads_answer, may_have_surrogates
+from kiro_asgi.wire.json import ESCAPE, LENIENT, loads, loads_answer, may_have_surrogates
 
 _HALVES: Final = 64
 """First halves that wait for their second: as many strings as take turns."""
@@ -44,8 +44,8 @@ class JsonPieces:
         Raises:
             JsonError: As there.
         """
-        if not may_have_surrogates(data):
-            return loads_answer(data)
+        if not (may_have_surrogates(data) if isinstance(data, str) else b"\\ud" in data or b"\\uD" in data):
+            return loads(data, decoder=LENIENT)  # as below: every event of an answer comes here
         try:
             text = data if isinstance(data, str) else data.decode()
         except UnicodeDecodeError:
