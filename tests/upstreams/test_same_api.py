@@ -34,14 +34,16 @@ from kiro_asgi.dialects.openai_completions.dialect import OpenAICompletions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.errors import AnswerTooLarge
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Event, MessageEnd, Notice
 from kiro_asgi.model.message import fold, replay
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.upstreams.anthropic.answer import MessageEvents
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.bedrock.claude import messages
 from kiro_asgi.upstreams.gemini.answer import stages as gemini_stages
-from kiro_asgi.upstreams.json_events import JsonEvents
+from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.upstreams.openai.answer import stages as chat_stages
 from kiro_asgi.upstreams.openai.responses_answer import stages as responses_stages
 from tests.conformance.responses_schema import sse_events
@@ -376,6 +378,82 @@ def test_members_that_nobody_knows_reach_the_client(api: Api, answer: str, way: 
     assert lost(json.dumps(events).encode(), found, notices) == []
 
 
+# Text that has members before its first word, or no word at all.
+
+
+def text_with(api: Api, pieces: Sequence[str], numbers: Iterator[int]) -> list[Json]:
+    """An answer of one text, each of whose *pieces* comes with a member."""
+
+    def new() -> Json:
+        number = next(numbers)
+        return {f"x_{number}": f"lost-{number}."}
+
+    if api.name == "anthropic":
+        deltas = [{"type": "text_delta", "text": piece, **new()} for piece in pieces]
+        return message(placed(0, {"type": "text", "text": "", **new()}, *deltas))
+    if api.name == "openai_chat":
+        return chunks(*({"delta": {"content": piece, **new()}} for piece in pieces), STOPPED)
+    if api.name == "openai_responses":
+        part = {"type": "output_text", "text": "".join(pieces), "annotations": [], **new()}
+        deltas = [
+            {"type": "response.output_text.delta", "content_index": 0, "delta": piece, **new()} for piece in pieces
+        ]
+        return responded(({**SAID[0], "content": [part]}, deltas))
+    return generated(*({"text": piece, **new()} for piece in pieces))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("before", [0, 1, 63, 64, 65, 700])
+@pytest.mark.parametrize("api", EACH)
+def test_members_before_the_first_word_reach_the_client(api: Api, before: int, way: str) -> None:
+    """However many objects of them there are, and blanks; and so do the blanks."""
+    for blank in ("", "\n"):
+        events = text_with(api, [*[blank] * before, "It", " is."], count(1))
+        found, notices = received(api, events, way)
+
+        assert lost(json.dumps(events).encode(), found, ()) == []
+        assert not notices
+        if way == "collected":
+            assert found.count(json.dumps(blank)[1:-1].encode()) == before or not blank
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("pieces", [[], [""], [" "], ["", "\n"], ["\n"] * 3])
+@pytest.mark.parametrize("api", EACH)
+def test_members_of_a_text_without_a_word_are_delivered_or_named(api: Api, pieces: list[str], way: str) -> None:
+    """No client of the Messages API gets such a text, so a notice has the names: an answer with nothing else is still
+    an answer."""
+    events = text_with(api, pieces, count(1))
+    found, notices = received(api, events, way)
+
+    assert lost(json.dumps(events).encode(), found, notices) == []
+    assert {notice.code for notice in notices} <= {"members.unknown"}
+
+
+def test_what_a_text_without_a_word_had_beside_members_is_named() -> None:
+    """A piece of an unknown kind by its kind, sources as such."""
+    empty = {"type": "text", "text": ""}
+    for pieces, notice in (
+        ([{"type": "hologram_delta", "of": 1}], Notice("delta.unknown", "hologram_delta")),
+        ([{"type": "citations_delta", "citation": CITED}], Notice("members.unknown", "citations")),
+    ):
+        said = message(placed(0, empty, *pieces), placed(1, empty, *TEXT))
+        for way in WAYS:
+            found, notices = received(API["anthropic"], said, way)
+            assert notices == (notice,)
+            assert b"hologram" not in found and CITED["url"].encode() not in found
+
+
+def test_members_of_what_is_not_there_are_named() -> None:
+    """Of a piece without a block, and of sealed thinking without a seal."""
+    stray = {"type": "content_block_delta", "index": 7, "delta": {"type": "text_delta", "text": "a", "x_1": 1}}
+    [head, *rest] = message(placed(0, {"type": "redacted_thinking", "data": "", "x_2": 1}), placed(1, {
+        "type": "text", "text": ""}, *TEXT))  # fmt: skip
+    _, notices = received(API["anthropic"], [head, stray, *rest], "streamed")
+
+    assert notices == (Notice("members.unknown", "x_1"), Notice("members.unknown", "x_2"))
+
+
 def unknown_block(api: Api, value: str) -> list[Json]:
     """The events of something whole, of a kind that nobody knows."""
     if api.name == "anthropic":
@@ -538,6 +616,15 @@ def test_a_flood_of_what_nobody_knows_is_passed_on_or_refused() -> None:
         planned = evolve(plan(messages_api, "collected"), answer_bytes=100_000, kept_whole=True)
         with pytest.raises(AnswerTooLarge):
             events_of(messages_api, [head, *flood, *rest], planned)
+
+
+def test_members_that_wait_for_a_word_have_a_limit() -> None:
+    """They are kept until then."""
+    numbers = count(1)
+    decoder = MessageEvents(AnswerBudget(100_000))
+    flood = text_with(API["anthropic"], [""] * 400, numbers)
+    with pytest.raises(AnswerTooLarge):
+        [*decoder.feed(JsonEvent(event["type"], event) for event in flood)]
 
 
 def test_members_that_are_deep_are_handed_on() -> None:

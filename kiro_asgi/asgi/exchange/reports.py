@@ -124,7 +124,9 @@ def _header_text(value: bytes) -> str:
 UNKNOWN: Final = "event.unknown"
 """Code of notices about events of an unknown kind."""
 
-_NAMING: Final = frozenset({UNKNOWN, "stop.unknown", "content.unknown", "block.unknown", "item.unknown"})
+_NAMING: Final = frozenset(
+    {UNKNOWN, "stop.unknown", "content.unknown", "block.unknown", "item.unknown", "members.unknown"}
+)
 """Codes of notices whose detail is a name of the service's own: without it, nobody could look for what it means."""
 
 _NAME_CHARACTERS: Final = 64

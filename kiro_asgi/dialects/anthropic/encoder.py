@@ -21,6 +21,7 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -214,12 +215,6 @@ _DELTA_KINDS: Final = MappingProxyType(
 
 _TEXTS: Final = (BlockKind.TEXT, BlockKind.REFUSAL)
 
-_MOST_LEADING: Final = 4096
-"""Blanks before the first word of a text that are kept."""
-
-_MOST_MEMBERS: Final = 64
-"""Objects with members before it that are."""
-
 _SIGNATURE: Final = (b"signature_delta", b"signature")
 _STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _END: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
@@ -260,6 +255,10 @@ class AnthropicEncoder:
         emit_code_references: Whether licensed sources get an event of their own, which the official SDKs do not know.
 
     A block of text opens with its first word: one without any is left out, as the API refuses it as input.
+
+    Raises:
+        AnswerTooLarge: From `feed`: what came before a text's first word takes more than
+            `kiro_asgi.limits.ANSWER_BYTES`.
     """
 
     __slots__ = (
@@ -274,6 +273,7 @@ class AnthropicEncoder:
         "_meta",
         "_prefix",
         "_results",
+        "_room",
         "_unopened",
         "heartbeat",
     )
@@ -287,10 +287,12 @@ class AnthropicEncoder:
         self._results: list[ServerResult] = []
         self._unopened: BlockStart | None = None
         """A block of text that has no word yet."""
-        self._leading = ""
+        self._leading: list[str] = []
         """The blanks that came for it."""
         self._members: list[Unread] = []
         """Members that did."""
+        self._room = AnswerBudget()
+        """For both."""
         self._late: list[Mapping[str, Any]] = []
         """Members of the message that its end will have."""
         self._kind: BlockKind | None = None
@@ -349,23 +351,24 @@ class AnthropicEncoder:
 
     def _start_block(self, item: BlockStart) -> tuple[bytes, ...]:
         if item.kind in _TEXTS:
-            self._unopened, self._leading, self._members = item, "", []
+            self._unopened, self._leading, self._members, self._room = item, [], [], AnswerBudget()
             return ()
         return (self._open(item),) if item.value is None or has_shape(item.value) else ()
 
     def _hold(self, item: Event) -> Iterable[bytes]:
         """Open the block at the first word; a source of blanks is none."""
         if isinstance(item, BlockMembers):
-            if len(self._members) < _MOST_MEMBERS:
-                self._members.append(item.unread)
+            self._room.keep(item)
+            self._members.append(item.unread)
             return ()
         if not isinstance(item, TextDelta | RefusalDelta):
             return () if isinstance(item, Citation) else _STEPS[type(item)](self, item)
-        text, start = self._leading + item.text, self._unopened
-        if start is None or not text.strip():
-            self._leading = text[:_MOST_LEADING]
+        start = self._unopened
+        if start is None or not item.text.strip():
+            self._room.keep(item)
+            self._leading.append(item.text)
             return ()
-        self._unopened = None
+        text, self._leading, self._unopened = "".join([*self._leading, item.text]), [], None
         opened = self._open(start)
         before = [self._more(members) for members in members_of(API, self._members)]
         return (opened + b"".join(before) + self._prefix + quote_bytes(text) + _DELTA_END,)

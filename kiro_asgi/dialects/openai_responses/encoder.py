@@ -177,7 +177,7 @@ class PartBlock(_ItemBlock):
         return {**self.place.fields, **self.shape.place}
 
     def feed(self, text: str) -> list[bytes]:
-        """The next piece.  A part begins with its first, and a message with its only part: so none is empty."""
+        """The next piece.  A part begins with its first, and a message with its only part."""
         return [self.piece(text)] if self.begun else [*self._begin(), self.piece(text)]
 
     def _begin(self) -> list[bytes]:
@@ -434,10 +434,12 @@ class ResponsesEncoder:
         return [] if block is None else self._end_part(block)
 
     def _end_part(self, block: PartBlock) -> list[bytes]:
-        """The message is done when something follows it."""
-        if not block.begun:
-            return []
+        """The message is done when something follows it; one without a text is shown for its members only."""
         events: list[bytes] = []
+        if not block.begun:
+            if not (block.of_item or block.of_part):
+                return []
+            events += block.feed("")
         cited, self._cited = self._cited, None
         for each in url_citations(cited) if cited is not None else ():
             events += self._annotate(block, each)

@@ -326,7 +326,7 @@ class MessageEvents:
         if not members:
             return ()
         self._behind_cited = True
-        if block.lasting:  # it keeps them
+        if block.keeps_members:
             self._budget.take(ITEM + size_of_value(members))
         return block.members(Unread(API, members), *instead)
 
@@ -360,7 +360,7 @@ class MessageEvents:
     def _message_stop(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         self._ending.complete = True
         for block, _ in self._open.values():
-            if block.is_opaque:
+            if block.is_opaque or block.is_text:
                 yield from block.closing()
         yield from self._members(others(value, _ABOUT))
 

@@ -102,6 +102,12 @@ def _as_server_block(part: Part, ids: frozenset[str]) -> Part:
     return part
 
 
+def unplaced(members: Iterable[str]) -> tuple[Notice, ...]:
+    """A notice of *members* that a block had and that have no place; none of no members."""
+    names = ", ".join(members)
+    return (Notice("members.unknown", clean(names)[:60]),) if names else ()
+
+
 class OpenBlock:
     """A block without state of its own, or one of an unknown type."""
 
@@ -110,6 +116,11 @@ class OpenBlock:
 
     gathers: ClassVar[bool] = False
     """Whether it keeps its pieces."""
+
+    @property
+    def keeps_members(self) -> bool:
+        """Whether it keeps members that come after its start."""
+        return self.lasting
 
     is_text: ClassVar[bool] = False
     is_opaque: ClassVar[bool] = False
@@ -124,7 +135,7 @@ class OpenBlock:
 
     def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
         """Deltas of members that came later, or of a piece that is not understood."""
-        return instead
+        return instead or unplaced(unread.members)
 
     def opening(self) -> Iterable[Delta]:
         """Deltas of its start."""
@@ -190,7 +201,7 @@ class _Redacted(_WholeAtEnd):
     def closing(self) -> Iterable[Delta]:
         """All of it."""
         unread = Unread(API, self._members) if self._members else None
-        return (RedactedThinking(self._data, unread),) if self._data else ()
+        return (RedactedThinking(self._data, unread),) if self._data else unplaced(self._members)
 
 
 @define
@@ -330,21 +341,39 @@ PIECES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 
 @define
 class _Text(OpenBlock):
-    """A block of text, which is cited as a whole."""
+    """A block of text, which is cited as a whole.
+
+    Clients get no text without a word: members that come before the first one stand behind it, and those of a text that
+    has none are named.
+    """
 
     is_text: ClassVar[bool] = True
     _text: str
     _locations: list[Mapping[str, Any]]
     _size: int = field(init=False, default=0)
     _unread: Unread | None = field(init=False, default=None)
+    _is_worded: bool = field(init=False, default=False)
+    """Whether a word has come."""
+
+    _early: list[BlockMembers] = field(init=False, factory=list)
+    """Members that came before it, but after the start."""
+
+    @property
+    def keeps_members(self) -> bool:
+        """Until the first word."""
+        return not self._is_worded
 
     def begin_with(self, unread: Unread) -> None:
         """They stand before the text."""
         self._unread = unread
 
     def members(self, unread: Unread, *instead: Notice) -> Iterable[Delta]:
-        """Where they came."""
-        return (BlockMembers(BlockKind.TEXT, unread, instead),)
+        """Where they came, but not before the first word."""
+        found = BlockMembers(BlockKind.TEXT, unread, instead)
+        if self._is_worded:
+            return (found,)
+        self._early.append(found)
+        return ()
 
     def opening(self) -> Iterator[Delta]:
         """The text that its start holds."""
@@ -356,7 +385,11 @@ class _Text(OpenBlock):
     def add_text(self, text: str) -> Iterable[Delta]:
         """A piece of it."""
         self._size += len(text)
-        return (TextDelta(text),)
+        if self._is_worded or not text.strip():
+            return (TextDelta(text),)
+        self._is_worded = True
+        early, self._early = self._early, []
+        return (TextDelta(text), *early)
 
     def cite(self, location: Mapping[str, Any]) -> None:
         """Keep a source for the end: it may come before the text."""
@@ -364,10 +397,21 @@ class _Text(OpenBlock):
 
     def closing(self) -> Iterator[Delta]:
         """The sources."""
+        if not self._is_worded:
+            yield from self._wordless()
+            return
         for location in self._locations:
             url = text_of(location, "url") or _address(text_of(location, "source"))
             title = text_of(location, "title") or text_of(location, "document_title")
             yield Citation(self._size, 0, title, url, text_of(location, "cited_text"), location)
+
+    def _wordless(self) -> Iterator[Delta]:
+        """What there was beside a text that is left out."""
+        names = dict.fromkeys(self._unread.members if self._unread else ())
+        for early in self._early:
+            yield from early.instead
+            names |= {} if early.instead else dict.fromkeys(early.unread.members)
+        yield from unplaced([*names, *(["citations"] if self._locations else [])])
 
 
 def _address(source: str) -> str:

@@ -528,7 +528,9 @@ class EventDecoder:
                     yield from self._emit_text(about, shown)
                 else:
                     notices = tuple(self._notice(Notice("content.unknown", clean(kind)[:60])))
+                    of_item = item.members if part is parts[-1] else {}
                     message = {"type": "message", "status": "completed", "role": "assistant", "content": [part]}
+                    message = {**of_item, **message}
                     yield OpaqueBlock(Unread(API, message), (), notices)
                 continue
             is_new = place != item.part or not item.emitted
@@ -542,6 +544,9 @@ class EventDecoder:
                 block = BlockKind.REFUSAL if part.get("refusal") else BlockKind.TEXT
                 yield BlockMembers(block, Unread(API, found))
                 yield TextBreak()
+        if item.members and not parts:
+            yield BlockMembers(BlockKind.TEXT, Unread(API, {"item": item.members}))
+            yield TextBreak()
 
     def _reasoning(self, item: _Item, fields: Object) -> Iterator[Delta]:
         parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))

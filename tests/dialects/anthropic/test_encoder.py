@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.errors import UpstreamFault
+from kiro_asgi.errors import AnswerTooLarge, UpstreamFault
+from kiro_asgi.limits import ANSWER_BYTES
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
+    BlockMembers,
     BlockStart,
     Citation,
     Event,
@@ -37,6 +39,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.signatures import UNSIGNED
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.testing.grammar.messages import check, check_cut, parse_sse
 from tests.dialects.strategies import TEXT, answers
 from tests.helpers import run, run_apart
@@ -247,6 +250,29 @@ def test_no_block_is_without_a_word(kind: Any, pieces: Any, content: Any, more: 
     assert [event["index"] for event in streamed if event["type"] == "content_block_start"] == [*range(len(opened))]
     assert text == ("".join(pieces) if content else "")
     assert [block["type"] for block in whole] == opened
+
+
+@pytest.mark.parametrize("kind", [(BlockKind.TEXT, TextDelta), (BlockKind.REFUSAL, RefusalDelta)])
+def test_all_that_comes_before_the_first_word_is_kept(kind: Any) -> None:
+    """However many objects of members and blanks there are."""
+    members = [BlockMembers(kind[0], Unread("anthropic", {f"x_{number}": 1})) for number in range(300)]
+    blanks = [kind[1]("\n" * 100)] * 100
+    streamed = parse_sse(stream(START, *block(kind[0], *members, *blanks, kind[1]("Hi")), END))
+    deltas = [event["delta"] for event in streamed if event["type"] == "content_block_delta"]
+
+    assert {name for delta in deltas for name in delta if name.startswith("x_")} == {f"x_{n}" for n in range(300)}
+    assert "".join(delta["text"] for delta in deltas) == "\n" * 10_000 + "Hi"
+
+
+@pytest.mark.parametrize(
+    "piece", [BlockMembers(BlockKind.TEXT, Unread("anthropic", {"x": "y" * 1_000_000})), TextDelta(" " * 1_000_000)]
+)
+def test_what_comes_before_the_first_word_has_a_limit(piece: Event) -> None:
+    """It waits in memory, whoever holds the events back."""
+    encoder = DIALECT.encoder(HEADING)
+    run(encoder, [START, BlockStart(0, BlockKind.TEXT), *[piece] * (ANSWER_BYTES // 1_010_000)])
+    with pytest.raises(AnswerTooLarge):
+        run(encoder, [piece] * 2)
 
 
 def test_code_references_are_an_event_of_their_own_if_asked_for() -> None:
