@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from itertools import accumulate, islice
 from json.encoder import encode_basestring
@@ -53,6 +53,7 @@ def loads(
     max_bytes: int | None = None,
     max_values: int = JSON_VALUES,
     decoder: Decoder | None = None,
+    halves: Callable[[re.Match[str]], str] | None = None,
 ) -> Any:
     """The value of one JSON document.
 
@@ -65,6 +66,7 @@ def loads(
         max_bytes: Largest size of the document as UTF-8; ``None`` is no limit.
         max_values: Most elements of arrays and members of objects, all together.
         decoder: Another decoder of values than the strict one.
+        halves: What stands for a match of `ESCAPE`, before those that are half a pair then become U+FFFD.
 
     Raises:
         JsonError: Invalid, not UTF-8, too deep, too large, or of too many values; also ``NaN``, infinities, and numbers
@@ -81,8 +83,8 @@ def loads(
         _check_values(_utf8(data), max_values)
     if len(text) > _LONG or len(text) > max_depth < text.count("{") + text.count("["):
         _check_depth(_utf8(data), max_depth, max_values)
-    if "\\ud" in text or "\\uD" in text:  # as `may_have_surrogates`, which every event of an answer would have to call
-        text = ESCAPE.sub(_replace_lone, text)
+    if "\\ud" in text or "\\uD" in text:  # as `_may_have_surrogates`: a call for each event of an answer would be dear
+        text = ESCAPE.sub(_replace_lone, text if halves is None else ESCAPE.sub(halves, text))
     try:
         value, end = (decoder or DECODER).raw_decode(text)
     except RecursionError:
@@ -143,13 +145,10 @@ def dumps(value: Any) -> bytes:
 
 def has_lone_surrogates(text: str) -> bool:
     """Whether *text*, which is JSON, has half a pair among its escapes; `loads` takes it, many parsers do not."""
-    return may_have_surrogates(text) and any(match[1] for match in ESCAPE.finditer(text))
+    return _may_have_surrogates(text) and any(match[1] for match in ESCAPE.finditer(text))
 
 
-def may_have_surrogates(text: str | bytes) -> bool:
-    """Whether there may be halves of pairs among the escapes of *text*."""
-    if isinstance(text, bytes):
-        return b"\\ud" in text or b"\\uD" in text
+def _may_have_surrogates(text: str) -> bool:
     return "\\ud" in text or "\\uD" in text
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.wire.json import ESCAPE, LENIENT, loads, loads_answer, may_have_surrogates
+from kiro_asgi.wire.json import LENIENT, loads
 
 _HALVES: Final = 64
 """First halves that wait for their second: as many strings as take turns."""
@@ -44,13 +44,7 @@ class JsonPieces:
         Raises:
             JsonError: As there.
         """
-        if not (may_have_surrogates(data) if isinstance(data, str) else b"\\ud" in data or b"\\uD" in data):
-            return loads(data, decoder=LENIENT)  # as below: every event of an answer comes here
-        try:
-            text = data if isinstance(data, str) else data.decode()
-        except UnicodeDecodeError:
-            return loads_answer(data)  # which says where
-        return loads_answer(ESCAPE.sub(self._half, text))
+        return loads(data, decoder=LENIENT, halves=self._half)
 
     def _half(self, match: re.Match[str]) -> str:
         """An escape, or for half of a character: nothing while it waits, or both halves."""
