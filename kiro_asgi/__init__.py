@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kiro_asgi.quota.settings import Allowance
     from kiro_asgi.stages.base import Stage, StageFactory, StageManifest
     from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-    from kiro_asgi.state.base import Locks, Store, StoreManifest, WatchedStore
+    from kiro_asgi.state.base import BatchStore, Locks, Store, StoreManifest, WatchedStore
     from kiro_asgi.state.blocking import BlockingStore
     from kiro_asgi.upstreams.base import Upstream
     from kiro_asgi.upstreams.manifest import Manifest
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allowance",
     "App",
+    "BatchStore",
     "BlockingStore",
     "Client",
     "ClientSettings",
@@ -136,7 +137,7 @@ _HOMES: Final = MappingProxyType(
             "quota.settings": "Allowance",
             "stages.base": "Stage StageFactory StageManifest",
             "stages.estimate": "Estimator TokenEstimator",
-            "state.base": "Locks Store StoreManifest WatchedStore",
+            "state.base": "BatchStore Locks Store StoreManifest WatchedStore",
             "state.blocking": "BlockingStore",
             "upstreams.base": "Upstream",
             "upstreams.manifest": "Manifest",

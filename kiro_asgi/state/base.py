@@ -10,7 +10,7 @@ Room is shared among the owners of keys, as `kiro_asgi.state.memory` describes: 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import sha256
 from typing import Final, Protocol, runtime_checkable
@@ -71,6 +71,41 @@ class Store(Protocol):
     async def aclose(self) -> None:
         """Close files and connections; what they keep stays, and the store can be used again."""
         ...
+
+
+@runtime_checkable
+class BatchStore(Protocol):
+    """A store that reads several values in one turn; `Store` does not ask that of engines.
+
+    An agent's request looks for something about each call of its history, so an engine behind a thread or a network
+    should have it.
+    """
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The values that there are, by key, as `Store.get` finds them.
+
+        Args:
+            keys: Of one owner, and different ones.
+
+        Raises:
+            StoreUnavailable: They cannot be read now.
+        """
+        ...
+
+
+async def stored_values(store: Store, keys: Sequence[str]) -> Mapping[str, bytes]:
+    """What *store* has of *keys*: all that is found, by key.
+
+    Raises:
+        StoreUnavailable: It cannot be read now.
+    """
+    return await (store.get_many(keys) if isinstance(store, BatchStore) else each_of(store, keys))
+
+
+async def each_of(store: Store, keys: Sequence[str]) -> Mapping[str, bytes]:
+    """The same, one after the other."""
+    found = {key: await store.get(key) for key in keys}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 @runtime_checkable

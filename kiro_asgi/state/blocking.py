@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from logging import getLogger
@@ -67,6 +67,15 @@ class BlockingStore:
             StoreUnavailable: The engine failed.
         """
         return await self._in_thread(partial(self.read, key))
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The values that there are, read one after the other in one thread.
+
+        Raises:
+            StoreUnavailable: The engine failed.
+        """
+        found = await self._in_thread(lambda: [(key, self.read(key)) for key in keys])
+        return {key: value for key, value in found if value is not None}
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep *value*; where the engine fails, the log says so, and readers do without."""

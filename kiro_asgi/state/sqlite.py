@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from logging import getLogger
@@ -544,17 +544,26 @@ class SqliteStore:
 
     async def get(self, key: str) -> bytes | None:
         """The value; reading it counts as using it, to the minute."""
-        now, change = self._clock(), self._pending.get(key)
-        if change is not None:
-            return change.value if change.expires_at > now else None
-        found = await self._ask(self._reading, key, partial(self._read, key, now))
-        if found is None:
-            return None
-        if found.value is None:
-            self._report("an entry of the state file is damaged, and counts as missing: its value is not bytes")
-        elif abs(now - found.used_at) >= _REMEMBERED:
-            self._pending.use(key)
-        return found.value
+        return (await self.get_many((key,))).get(key)
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The values that there are, read in one turn of a thread."""
+        now, found, in_file = self._clock(), dict[str, bytes](), list[str]()
+        for key in keys:
+            change = self._pending.get(key)
+            if change is None:
+                in_file.append(key)
+            elif change.value is not None and change.expires_at > now:
+                found[key] = change.value
+        if in_file:
+            for key, entry in await self._ask(self._reading, in_file[0], partial(self._read, in_file, now)):
+                if entry.value is None:
+                    self._report("an entry of the state file is damaged, and counts as missing: its value is not bytes")
+                    continue
+                found[key] = entry.value
+                if abs(now - entry.used_at) >= _REMEMBERED:
+                    self._pending.use(key)
+        return found
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         """Keep *value*; expired values, then those used longest ago by the owner of most, make room for it."""
@@ -612,13 +621,13 @@ class SqliteStore:
                 self._pending.discard("the file could not be written before the end")
             await anyio.to_thread.run_sync(close, limiter=anyio.CapacityLimiter(1))
 
-    def _read(self, key: str, now: float) -> Found | None:
+    def _read(self, keys: Sequence[str], now: float) -> list[tuple[str, Found]]:
         try:
             reader = self._free.get(timeout=_BUSY)
         except Empty:
             raise _busy() from None
         try:
-            return reader.read(key, now)
+            return [(key, found) for key in keys if (found := reader.read(key, now)) is not None]
         finally:
             self._free.put(reader)
 

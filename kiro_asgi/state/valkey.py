@@ -7,7 +7,7 @@ end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from logging import getLogger
@@ -252,10 +252,20 @@ class ValkeyStore:
 
     async def get(self, key: str) -> bytes | None:
         """The value."""
-        change = self._pending.get(key)
-        if change is not None:
-            return change.value if change.expires_at > monotonic() else None
-        found: bytes | None = await self._server.ask(lambda client: client.get(_key(key)))
+        return (await self.get_many((key,))).get(key)
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """The values that there are, in one request."""
+        now, found, on_server = monotonic(), dict[str, bytes](), list[str]()
+        for key in keys:
+            change = self._pending.get(key)
+            if change is None:
+                on_server.append(key)
+            elif change.value is not None and change.expires_at > now:
+                found[key] = change.value
+        if on_server:
+            values = await self._server.ask(partial(_read, keys=on_server))
+            found |= {key: value for key, value in zip(on_server, values, strict=True) if value is not None}
         return found
 
     async def set(self, key: str, value: bytes, ttl: float) -> None:
@@ -335,6 +345,14 @@ class ValkeyStore:
             else:
                 pipe.set(_key(key), change.value, px=left)
         pipe.execute()
+
+
+def _read(client: Any, keys: Sequence[str]) -> list[bytes | None]:
+    pipe = client.pipeline(transaction=False)
+    for key in keys:
+        pipe.get(_key(key))
+    found: list[bytes | None] = pipe.execute()
+    return found
 
 
 def _key(key: str) -> str:

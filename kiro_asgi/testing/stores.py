@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 from attrs import define
 
-from kiro_asgi.state.base import Store, scoped
+from kiro_asgi.state.base import Store, each_of, scoped, stored_values
 
 _STEPS: Final = 200
 """Random steps that are compared with those of a dictionary."""
@@ -63,7 +63,7 @@ async def check_store(make: Callable[[], Store], clock: Clock | None = None) -> 
         AssertionError: A law is broken; the message says which.
     """
     time = clock or _TrueClock()
-    for law in (_is_a_dictionary, _gives_to_one, _excludes, _frees_locks, _goes_on_after_closing):
+    for law in (_is_a_dictionary, _reads_many, _gives_to_one, _excludes, _frees_locks, _goes_on_after_closing):
         store = make()
         try:
             with anyio.fail_after(_PATIENCE):
@@ -113,6 +113,19 @@ async def _expires(store: Store, clock: Clock | _TrueClock) -> None:
     assert await store.get(other) == b"v", "a value is gone before its time to live is over"
     await store.set(key, b"w", 60.0)
     assert await store.get(key) == b"w", "a value is not there that was set after another had expired"
+
+
+async def _reads_many(store: Store) -> None:
+    """What is read together is what is read one after the other."""
+    keys = [scoped("somebody", "test", str(number)) for number in range(_CROWD)]
+    assert await stored_values(store, keys) == {}, "an empty store gives values that are read together"
+    for number, key in enumerate(keys[::2]):
+        await store.set(key, b"v" * number, 3600.0)
+    await store.delete(keys[2])
+    found = await stored_values(store, keys)
+    assert found == await each_of(store, keys), "values that are read together are others than those read by themselves"
+    assert len(found) == _CROWD // 2 - 1, "of values that are read together some are missing"
+    assert await stored_values(store, ()) == {}, "values are found without a key"
 
 
 async def _gives_to_one(store: Store) -> None:

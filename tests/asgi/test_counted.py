@@ -1,11 +1,12 @@
-"""Scopes, timers and tasks that a stream takes, and a read: counted, as their time could only be estimated."""
+"""Scopes, timers and tasks that a stream takes, and what a request asks of the store: counted, as their time could only
+be estimated."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ import trio
 from anyio._backends import _asyncio
 from trio._core import _run
 
+from kiro_asgi import create_app
 from kiro_asgi.simulator import Pause, answer, text
+from kiro_asgi.state.memory import MemoryStore
 from tests.asgi.answers import text_of
-from tests.asgi.driver import ask
+from tests.asgi.conftest import settings_for
+from tests.asgi.driver import ask, post
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +78,48 @@ async def test_a_stream_takes_few_and_a_read_none(dialect, gateway, sim, counted
 
     assert taken[1] == taken[2]
     assert [kind for kind, most in MOST.items() if taken[2][kind] > most] == [], taken
+
+
+class CountedStore(MemoryStore):
+    """Keeps nothing, and how much was looked for in each turn."""
+
+    def __init__(self) -> None:
+        super().__init__(entries=1)
+        self.turns: list[int] = []
+
+    async def get(self, key: str) -> bytes | None:
+        self.turns.append(1)
+        return None
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        self.turns.append(len(keys))
+        return {}
+
+
+def history(calls: int) -> list[dict[str, Any]]:
+    """A conversation with so many calls of a tool, as an agent sends it."""
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+    for number in range(calls):
+        name = f"call_{number}"
+        function = {"name": "get_weather", "arguments": "{}"}
+        turns.append({"role": "assistant", "tool_calls": [{"id": name, "type": "function", "function": function}]})
+        turns.append({"role": "tool", "tool_call_id": name, "content": "sunny"})
+    return turns
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4.5", "gemini-2.5-pro", "claude-opus-4-6"])
+async def test_a_longer_history_costs_no_more_turns_of_the_store(model, sim):
+    """What is looked for about its calls is looked for together: each turn is a thread, or a way to a server."""
+    services = {name: {"api_key": "key", "endpoint": sim.url} for name in ("gemini", "anthropic")}
+    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+    turns = {}
+    for calls in (2, 30):
+        store = CountedStore()
+        app = create_app(settings_for(sim.url, services), store=store)
+        asked = {"model": model, "tools": tools, "messages": history(calls)}
+        exchange = await post("/v1/chat/completions", asked).run(app)
+        await app.aclose()
+        assert exchange.status == 200, exchange.content
+        turns[calls] = store.turns
+    assert len(turns[30]) == len(turns[2]) <= 2
+    assert sum(turns[30]) > sum(turns[2]) > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import SimpleNamespace
 from typing import Any
@@ -585,6 +585,20 @@ async def test_a_store_that_gives_text(sim, caplog):
 
     assert exchange.status == 503
     assert "the store raised TypeError in get, and may raise StoreUnavailable only" in caplog.text
+
+
+@pytest.mark.parametrize("found", [None, {"key": "text"}, [b"v"]])
+@pytest.mark.unexpected("get_many gave no mapping of keys to bytes")
+async def test_a_store_that_gives_many_of_something_else(found, caplog):
+    """As for one value; `StoreUnavailable` is what those who read expect."""
+
+    class Odd(MemoryStore):
+        async def get_many(self, keys: Sequence[str]) -> Any:
+            return found
+
+    with pytest.raises(StoreUnavailable):
+        await GuardedStore(Odd(10, 10_000)).get_many(["key", "other"])
+    assert "the store failed in get_many" in caplog.text
 
 
 async def test_a_store_that_says_so_is_not_a_fault(sim, caplog):

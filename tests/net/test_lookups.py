@@ -59,9 +59,9 @@ async def until(condition: Any) -> None:
 
 
 async def give_up(lookups: Lookups, names: Names, owners: list[str], count: int, threads: int) -> None:
-    """Let each of *owners* look up *count* slow names at once, and give up when *threads* are in the resolver.
+    """Let each of *owners* look up *count* slow names, and give up when *threads* are in the resolver.
 
-    Not after a time: on a busy machine no thread may have begun by then.  Those that are too many have a moment to come.
+    Not after a time: on a busy machine no thread may have begun by then.  Too many have a moment to come.
     """
     async with anyio.create_task_group() as tasks:
         for owner in owners:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -197,6 +197,11 @@ class Open(MemoryStore):
         yield
 
 
+class Forgetful(MemoryStore):
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        return {key: b"v" for key in keys[:1] if await self.get(key) is not None}
+
+
 class Lasting(MemoryStore):
     async def set(self, key: str, value: bytes, ttl: float) -> None:
         await super().set(key, value, 1e9)
@@ -215,6 +220,7 @@ class Emptied(MemoryStore):
         (Greedy, "gave .* bytes .*, not nothing|not 0 bytes"),
         (Sticky, "gave .*, not nothing"),
         (Racing, "of 20 who take a value at once get it; one must"),
+        (Forgetful, "values that are read together are others"),
         (Open, "a lock was given to 20 at once"),
         (Lasting, "get gives a value whose time to live is over"),
         (Emptied, "a store that was closed has lost its values"),

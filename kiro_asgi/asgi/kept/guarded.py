@@ -6,7 +6,7 @@ any other error.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from logging import getLogger
@@ -15,7 +15,7 @@ from typing import TypeVar
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
-from kiro_asgi.state.base import Store, WatchedStore
+from kiro_asgi.state.base import BatchStore, Store, WatchedStore, each_of
 
 _log = getLogger("kiro_asgi")
 
@@ -41,6 +41,15 @@ class GuardedStore:
     async def get(self, key: str) -> bytes | None:
         """As the store."""
         return await self._read("get", partial(self._store.get, key))
+
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """As the store."""
+        if not isinstance(self._store, BatchStore):
+            return await each_of(self, keys)
+        found: object = await self._used("get_many", partial(self._store.get_many, keys))
+        if isinstance(found, Mapping) and all(isinstance(value, bytes) for value in found.values()):
+            return found
+        raise self._fault("get_many", TypeError("get_many gave no mapping of keys to bytes"))
 
     async def take(self, key: str) -> bytes | None:
         """As the store."""

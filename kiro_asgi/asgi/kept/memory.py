@@ -17,7 +17,7 @@ from kiro_asgi.model.signatures import CALL, KEPT, read_mark
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.call_signatures import signed, unsigned_calls, with_thinking
 from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, candidates, records_of, recover
-from kiro_asgi.state.base import Store, scoped
+from kiro_asgi.state.base import Store, scoped, stored_values
 
 _log = getLogger("kiro_asgi")
 
@@ -63,11 +63,13 @@ class Recovery:
         records: dict[str, CutAnswer] = {}
         used: list[str] = []
         try:
-            for key in [each.key for each in candidates(prompt.turns)] if self.enabled else ():
-                place = scoped(principal, _CUT_ANSWER, key)
-                if (data := await self._store.get(place)) is None:
+            keys = [each.key for each in candidates(prompt.turns)] if self.enabled else []
+            places = {key: scoped(principal, _CUT_ANSWER, key) for key in keys}
+            found = await stored_values(self._store, [*places.values()])
+            for key, place in places.items():
+                if place not in found:
                     continue
-                if (record := CutAnswer.decode(data)) is None:
+                if (record := CutAnswer.decode(found[place])) is None:
                     _log.error("the record of an answer that was cut is damaged, and counts as missing")
                     continue
                 records[key] = record
@@ -124,11 +126,11 @@ class Signatures:
             owner: The upstream that wants thinking back that it has not signed; empty for none.
             earlier: As of `unsigned_calls`.
         """
+        places = {scoped(principal, _CALL_SIGNATURE, it): it for it in unsigned_calls(prompt, earlier=earlier)}
         known: dict[str, str] = {}
         try:
-            for call_id in unsigned_calls(prompt, earlier=earlier):
-                if (data := await self._store.get(scoped(principal, _CALL_SIGNATURE, call_id))) is not None:
-                    known[call_id] = data.decode(errors="replace")
+            for place, data in (await stored_values(self._store, [*places])).items():
+                known[places[place]] = data.decode(errors="replace")
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)
         intact = {call_id: it for call_id, it in known.items() if read_mark(it).part in (CALL, KEPT)}

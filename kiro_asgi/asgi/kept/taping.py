@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import define, frozen
 
@@ -20,10 +20,12 @@ from kiro_asgi.observers.base import ObserverManifest
 from kiro_asgi.redaction import Redactor
 from kiro_asgi.setting import Choices
 from kiro_asgi.stages.estimate import Calibration
-from kiro_asgi.state.base import Store, StoreManifest
+from kiro_asgi.state.base import Store, StoreManifest, stored_values
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
 from kiro_asgi.upstreams.manifest import set_up
+
+T = TypeVar("T")
 
 _NOT_REPLAYED: Final = frozenset({"client", "cors", "keys", "credentials", "quotas", "state", "tapes", "inspector"})
 """Tables about access, limits, the inspector and storage, which a replay does without."""
@@ -88,6 +90,13 @@ class RecordedStore:
         """As the store."""
         return await self._recorded(self._store.get(key))
 
+    async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """As the store; recorded as if each had been asked for, which is how a replay asks."""
+        found = await self._asked(stored_values(self._store, keys))
+        for key in keys:
+            self._record(found.get(key))
+        return found
+
     async def take(self, key: str) -> bytes | None:
         """As the store."""
         return await self._recorded(self._store.take(key))
@@ -109,13 +118,19 @@ class RecordedStore:
         await self._store.aclose()
 
     async def _recorded(self, reading: Awaitable[bytes | None]) -> bytes | None:
+        value = await self._asked(reading)
+        self._record(value)
+        return value
+
+    async def _asked(self, reading: Awaitable[T]) -> T:
         try:
-            value = await reading
+            return await reading
         except StoreUnavailable as error:
             self._recorder.aside("stored", error=error.message, code=error.code)
             raise
+
+    def _record(self, value: bytes | None) -> None:
         self._recorder.aside("stored", value or b"", found=value is not None)
-        return value
 
 
 @define(kw_only=True)
