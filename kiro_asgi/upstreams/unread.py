@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from attrs import define, field
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
+from kiro_asgi.model.events import Notice
+from kiro_asgi.upstreams.errors import clean
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -18,6 +20,12 @@ def others(value: Mapping[str, Any], known: Set[str]) -> dict[str, Any]:
     if value.keys() <= known:  # as nearly always
         return {}
     return {name: member for name, member in value.items() if name not in known}
+
+
+def unplaced(members: Iterable[str]) -> tuple[Notice, ...]:
+    """A notice of *members* that are handed on to nobody; none of no members."""
+    names = ", ".join(members)
+    return (Notice("members.unknown", clean(names)),) if names else ()
 
 
 def within(**members: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,3 +63,62 @@ class Repeated:
     def knows(self, name: str, value: Any) -> bool:
         """Whether the latest value of this member was the same."""
         return name in self._latest and self._latest[name][0] == value
+
+
+@define
+class Told:
+    """Names of members that an answer has and nobody here understands, less those that are handed on.
+
+    An API whose last event repeats the others says most things twice: whoever reads it hands on one of them.
+
+    Raises:
+        AnswerTooLarge: There is no room for them.
+    """
+
+    _known: Set[str]
+    """Names that are understood, wherever they stand."""
+
+    _own: Set[str]
+    """Members whose values may have any members, and are not looked into."""
+
+    _budget: AnswerBudget
+    _seen: dict[str, bool] = field(init=False, factory=dict)
+    """Each with whether it is handed on."""
+
+    def see(self, value: Mapping[str, Any]) -> None:
+        """Take the names in *value*."""
+        for name in self._names(value):
+            self._take(name)
+
+    def hand_on(self, members: Mapping[str, Any]) -> Mapping[str, Any]:
+        """*members*, which somebody gets."""
+        for name in self._names(members):
+            self._take(name)
+            self._seen[name] = True
+        return members
+
+    def rest(self) -> tuple[Notice, ...]:
+        """A notice of the names that nobody gets."""
+        return unplaced(name for name, handed in self._seen.items() if not handed)
+
+    def _take(self, name: str) -> None:
+        if name not in self._seen:
+            self._budget.take(ITEM + size_of_value(name))
+            self._seen[name] = False
+
+    def _names(self, value: Any) -> Iterator[str]:
+        """Names in *value* that are not known; those without a value say nothing.  No recursion, whatever its depth."""
+        rest = [value]
+        while rest:
+            item = rest.pop()
+            if isinstance(item, Mapping):
+                for name, each in item.items():
+                    if name not in self._known and each is not None:
+                        yield name
+                    if type(each) in _NESTING and name not in self._own:
+                        rest.append(each)
+            else:
+                rest += (each for each in item if type(each) in _NESTING)
+
+
+_NESTING: Final = (dict, list)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -33,13 +32,8 @@ PATHS: Final[Mapping[str, str]] = {
 }
 """What an address ends with, to the API that is spoken there."""
 
-UNTOLD: Final = frozenset({"ping", "response.in_progress", "response.queued"})
+UNTOLD: Final = frozenset({"ping"})
 """Types of events that are about the connection: who is sent events has those of the gateway."""
-
-REPEATING: Final = re.compile(
-    r"response\.(?!output_item\b).*(?:\.done|_part\.added)|response\.(?:created|completed|incomplete|failed)"
-)
-"""Types of events that say once more what others, or the request, have said: the gateway says it in its own."""
 
 
 def events_in(stream: bytes) -> list[Json]:
@@ -73,13 +67,9 @@ def reaches(api_name: str, events: list[Json], way: str) -> list[str]:
         received(api, told, way)
     except KiroAsgiError:
         return []
-    marked = [event if _repeats(event) else with_members(event, numbers) for event in told]
+    marked = [with_members(event, numbers) for event in told]
     found, notices = received(api, marked, way)
     return lost(json.dumps(marked).encode(), found, notices)
-
-
-def _repeats(event: Json) -> bool:
-    return REPEATING.fullmatch(event.get("type", "")) is not None
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -8,6 +8,7 @@ for those that a notice names.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, cast
@@ -45,6 +46,7 @@ from kiro_asgi.upstreams.bedrock.claude import messages
 from kiro_asgi.upstreams.gemini.answer import stages as gemini_stages
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents
 from kiro_asgi.upstreams.openai.answer import stages as chat_stages
+from kiro_asgi.upstreams.openai.responses_answer import EventDecoder
 from kiro_asgi.upstreams.openai.responses_answer import stages as responses_stages
 from tests.conformance.responses_schema import sse_events
 
@@ -69,9 +71,6 @@ class Api:
     meta: ResponseMeta
     answers: Mapping[str, Sequence[Json]]
     """Events of answers, by what is in them."""
-
-    skipped: Callable[[Json], bool] = lambda event: False
-    """Whether an event only repeats what another says."""
 
     sentinel: bytes = b""
 
@@ -223,7 +222,43 @@ SEARCHED = (
     },
     [{"type": "response.web_search_call.searching"}],
 )
+CHANCE = {"token": "so", "logprob": -0.5, "bytes": [115]}
+TOKEN = {**CHANCE, "top_logprobs": [CHANCE]}
+SOURCE = {"type": "url_citation", "url": "https://a/", "title": "A", "start_index": 0, "end_index": 2}
+PARTS = (
+    {
+        **SAID[0],
+        "content": [{**written("It "), "annotations": [SOURCE]}, {**written("is so."), "logprobs": [TOKEN]}],
+    },
+    [
+        {"type": "response.content_part.added", "content_index": 0, "part": written("")},
+        {"type": "response.output_text.delta", "content_index": 0, "delta": "It "},
+        {"type": "response.output_text.annotation.added", "content_index": 0, "annotation": SOURCE},
+        {"type": "response.output_text.done", "content_index": 0, "text": "It "},
+        {"type": "response.content_part.done", "content_index": 0, "part": written("It ")},
+        {"type": "response.content_part.added", "content_index": 1, "part": written("")},
+        {"type": "response.output_text.delta", "content_index": 1, "delta": "is so.", "logprobs": [TOKEN]},
+        {"type": "response.output_text.done", "content_index": 1, "text": "is so.", "logprobs": [TOKEN]},
+        {"type": "response.content_part.done", "content_index": 1, "part": written("is so.")},
+    ],
+)
+SUMMARY = {"type": "summary_text", "text": "hm"}
+SUMMARIES = (
+    {"id": "rs_1", "type": "reasoning", "summary": [SUMMARY, SUMMARY]},
+    [
+        {**event, "summary_index": place}
+        for place in (0, 1)
+        for event in (
+            {"type": "response.reasoning_summary_part.added", "part": {**SUMMARY, "text": ""}},
+            {"type": "response.reasoning_summary_text.delta", "delta": "hm"},
+            {"type": "response.reasoning_summary_text.done", "text": "hm"},
+            {"type": "response.reasoning_summary_part.done", "part": SUMMARY},
+        )
+    ],
+)
+ARGUED = (CALLED[0], [*CALLED[1], {"type": "response.function_call_arguments.done", "arguments": "{}", "name": "f"}])
 RESPONSES = {
+    "repeated": responded(SUMMARIES, PARTS, ARGUED),
     "text": responded(SAID),
     "thinking": responded(THOUGHT, SAID),
     "calls": responded(SAID, CALLED),
@@ -278,7 +313,6 @@ API = {
         OpenAIResponses(),
         ResponseMeta("resp_1", "m", 1, ResponsesOptions()),
         RESPONSES,
-        lambda event: "output" in event.get("response", ()) and bool(event["response"]["output"]),
     ),
     "gemini": Api(
         "gemini",
@@ -335,8 +369,8 @@ def with_members(value: Any, numbers: Iterator[int]) -> Any:
     return {**members, f"x_{number}": f"lost-{number}."}
 
 
-CONTENT = ("input", "args")
-"""Members that are arguments of a call, to which members may not be added."""
+CONTENT = ("input", "args", "format", "tools", "tool_choice", "metadata")
+"""Members that are arguments of a call, or that the client has written: to those no service adds members."""
 
 
 def lost(sent: bytes, received: bytes, notices: Iterable[Notice]) -> list[str]:
@@ -370,8 +404,8 @@ def test_members_that_nobody_knows_reach_the_client(api: Api, answer: str, way: 
     """
     numbers = count(1)
     events = [
-        each if api.skipped(each) or (way == "collected" and "searching" in each.get("type", "")) else
-        with_members(each, numbers) for each in api.answers[answer]
+        each if way == "collected" and "searching" in each.get("type", "") else with_members(each, numbers)
+        for each in api.answers[answer]
     ]  # fmt: skip
     found, notices = received(api, events, way)
 
@@ -454,6 +488,30 @@ def test_members_of_what_is_not_there_are_named() -> None:
     assert notices == (Notice("members.unknown", "x_1"), Notice("members.unknown", "x_2"))
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("api", "answer"), EVERY)
+def test_what_is_said_again_is_not_named(api: Api, answer: str, way: str) -> None:
+    """A member that all objects have reaches the client: no notice says that another place of it was passed over."""
+    events = [
+        json.loads(re.sub('"x_[0-9]+": "lost-[0-9]+."', '"x": "lost-1."', json.dumps(with_members(each, count(1)))))
+        for each in api.answers[answer]
+    ]
+    found, notices = received(api, events, way)
+
+    assert lost(json.dumps(events).encode(), found, ()) == []
+    assert not [notice for notice in notices if notice.code == "members.unknown"]
+
+
+def test_what_the_request_has_is_not_looked_into() -> None:
+    """A response repeats it: members of tools and schemas are the client's own."""
+    [created, *rest] = RESPONSES["text"]
+    tools = [{"type": "function", "name": "f", "parameters": {"properties": {"x": {"y": 1}}}}]
+    echoed = {"tools": tools, "metadata": {"a": "b"}, "text": {"format": {"schema": {"z": 1}}}, "user": None}
+    created = {**created, "response": {**created["response"], **echoed}}
+
+    assert received(API["openai_responses"], [created, *rest], "streamed")[1] == ()
+
+
 def unknown_block(api: Api, value: str) -> list[Json]:
     """The events of something whole, of a kind that nobody knows."""
     if api.name == "anthropic":
@@ -523,7 +581,7 @@ def test_another_api_gets_nothing_of_it(api: Api) -> None:
         given = [*answer[:-1], *unknown_block(api, "unseen"), answer[-1]] if api.name != "anthropic" else [
             *answer[:-2], *unknown_block(api, "unseen"), *answer[-2:]
         ]  # fmt: skip
-        events = [each if api.skipped(each) else with_members(each, numbers) for each in given]
+        events = [with_members(each, numbers) for each in given]
         found = events_of(api, events, evolve(plan(api, "streamed"), api="another", streamed_api="another"))
         assert isinstance(found[-1], MessageEnd)
         assert any("hologram" in notice.detail for notice in found[-1].notices)
@@ -583,7 +641,7 @@ def test_official_clients_read_it(api: Api, answer: str) -> None:
         last = begun.pop()
     unknown = unknown_block(api, "unknown") if api.name != "openai_responses" else []  # of which its client warns
     given = [*begun, *unknown, last, *api.answers[answer][len(begun) + 1 :]]
-    events = [each if api.skipped(each) else with_members(each, numbers) for each in given]
+    events = [with_members(each, numbers) for each in given]
     streamed, _ = received(api, events, "streamed")
     collected, _ = received(api, events, "collected")
     put_together, member = OFFICIAL[api.name]
@@ -623,6 +681,15 @@ def test_members_that_wait_for_a_word_have_a_limit() -> None:
     numbers = count(1)
     decoder = MessageEvents(AnswerBudget(100_000))
     flood = text_with(API["anthropic"], [""] * 400, numbers)
+    with pytest.raises(AnswerTooLarge):
+        [*decoder.feed(JsonEvent(event["type"], event) for event in flood)]
+
+
+def test_names_that_nobody_knows_have_a_limit() -> None:
+    """They are remembered until the end."""
+    decoder = EventDecoder(ids(), "openai")
+    decoder._budget.limit = 100_000
+    flood = [{"type": "response.content_part.done", "item_id": "i", "part": {f"x_{n}": [{}]}} for n in range(1000)]
     with pytest.raises(AnswerTooLarge):
         [*decoder.feed(JsonEvent(event["type"], event) for event in flood)]
 

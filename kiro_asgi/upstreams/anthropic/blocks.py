@@ -36,7 +36,7 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.media import embedded, linked
-from kiro_asgi.upstreams.unread import others
+from kiro_asgi.upstreams.unread import others, unplaced
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 
 API: Final = "anthropic"
@@ -100,12 +100,6 @@ def _as_server_block(part: Part, ids: frozenset[str]) -> Part:
     if type(part) is ToolResult and part.block and part.call_id in ids:
         return Text("", part.cache, block=part.block)
     return part
-
-
-def unplaced(members: Iterable[str]) -> tuple[Notice, ...]:
-    """A notice of *members* that a block had and that have no place; none of no members."""
-    names = ", ".join(members)
-    return (Notice("members.unknown", clean(names)[:60]),) if names else ()
 
 
 class OpenBlock:

@@ -37,7 +37,6 @@ from kiro_asgi.model.events import (
     TextBreak,
     TextDelta,
     ThinkingDelta,
-    TokenUsage,
     ToolCallFragment,
 )
 from kiro_asgi.model.prompt import TEXT_INPUT
@@ -51,7 +50,17 @@ from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
-from kiro_asgi.upstreams.unread import Repeated, is_word, others, within
+from kiro_asgi.upstreams.openai.responses_members import (
+    CUSTOM_CALL,
+    EVENT,
+    NAMES,
+    OWN,
+    PART,
+    READ_ITEMS,
+    read_usage,
+    unread_response,
+)
+from kiro_asgi.upstreams.unread import Repeated, Told, is_word, others, within
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
@@ -62,6 +71,9 @@ API: Final = "openai_responses"
 ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 """Kinds of the event that ends an answer."""
 
+_BEGINNINGS: Final = ("response.created", "response.queued", "response.in_progress")
+"""Kinds of events with an answer that is under way."""
+
 _TEXT: Final = "response.output_text.delta"
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
@@ -69,47 +81,8 @@ _DONE: Final = "response.output_item.done"
 _TEXTS: Final = ("output_text", "refusal", "text")
 """Kinds of parts that are text, which may be empty."""
 
-_CUSTOM_CALL: Final = "custom_tool_call"
-_CALLS: Final = ("function_call", _CUSTOM_CALL)
+_CALLS: Final = ("function_call", CUSTOM_CALL)
 """Kinds of items that are calls."""
-
-_READ_ITEMS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "message": frozenset({"id", "type", "status", "role", "content", "phase"}),
-        "reasoning": frozenset({"id", "type", "status", "summary", "content", "encrypted_content"}),
-        "function_call": frozenset({"id", "type", "status", "call_id", "name", "arguments"}),
-        _CUSTOM_CALL: frozenset({"id", "type", "status", "call_id", "name", "input"}),
-    }
-)
-"""Kinds of items that are read, each with the members that are; items of other kinds are kept whole."""
-
-_PART: Final = frozenset({"type", "text", "refusal", "annotations"})
-
-_RESPONSE: Final = frozenset(
-    {
-        *("id", "object", "created_at", "completed_at", "model", "status", "error", "incomplete_details", "output"),
-        *("usage", "background", "conversation", "frequency_penalty", "instructions", "max_output_tokens"),
-        *("max_tool_calls", "metadata", "parallel_tool_calls", "presence_penalty", "previous_response_id"),
-        *("prompt_cache_key", "reasoning", "safety_identifier", "store", "temperature", "text", "tool_choice", "tools"),
-        *("top_logprobs", "top_p", "truncation", "user"),
-    }
-)
-"""Members of a response that are read, or only repeat the request."""
-
-_EVENT: Final = frozenset(
-    {
-        *("type", "sequence_number", "item_id", "output_index", "content_index", "summary_index", "annotation_index"),
-        *("item", "part", "response", "annotation", "delta", "text", "refusal", "arguments", "input", "name"),
-        *("logprobs", "obfuscation"),
-    }
-)
-"""Members of events that are read, or that the last event about an item repeats."""
-
-_USAGE: Final = frozenset(
-    {"input_tokens", "input_tokens_details", "output_tokens", "output_tokens_details", "total_tokens"}
-)
-_INPUT_DETAILS: Final = frozenset({"cached_tokens", "cache_write_tokens"})
-_OUTPUT_DETAILS: Final = frozenset({"reasoning_tokens"})
 
 _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
@@ -172,6 +145,9 @@ class _Item:
     members: dict[str, Any] = field(factory=dict)
     """What is not read of it, and of events about it."""
 
+    parts: dict[int, dict[str, Any]] = field(factory=dict)
+    """The same of its parts, by their places, as far as events before its last have it."""
+
 
 @define
 class EventDecoder:
@@ -208,10 +184,12 @@ class EventDecoder:
     _members: Repeated = field(init=False)
     """Members of the response that are not read."""
 
+    _told: Told = field(init=False)
     _notices: set[Notice] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         self._members = Repeated(self._budget)
+        self._told = Told(NAMES, OWN, self._budget)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of the events."""
@@ -231,7 +209,8 @@ class EventDecoder:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
-            yield _read_usage(usage)
+            yield read_usage(usage)
+        yield from self._told.rest()
         yield Stop(self._reason() if is_complete else self._stop)
 
     def _reason(self) -> StopReason:
@@ -244,9 +223,11 @@ class EventDecoder:
         kind = text_of(value, "type")
         read = _READERS.get(kind)
         if read is not None:
+            if kind not in _DELTAS or not value.keys() <= EVENT or value.get("logprobs"):
+                self._told.see(value)
             yield from read(self, value)
-            if not value.keys() <= _EVENT and kind not in (_ADDED, _DONE):
-                yield from self._event_members(value)
+            if not value.keys() <= EVENT and kind not in _WHOLE:
+                self._event_members(value)
         elif kind in ENDS or _ends(value):
             yield from self._finish(value)
         elif is_report(value) or kind == "error":
@@ -254,6 +235,8 @@ class EventDecoder:
         elif (item := self._opaque_item(value)) is not None:
             self._budget.take(ITEM + size_of_value(value))
             item.events.append(value)
+        elif kind in _REPEATING:
+            self._repeat(value)
         elif kind not in _SILENT:
             notices = tuple(self._notice(Notice("event.unknown", clean(kind)[:60])))
             yield from (OpaqueEvent(Unread(API, value), notices),) if is_word(kind) else notices
@@ -262,15 +245,20 @@ class EventDecoder:
         """The item of an unknown kind that an event is about."""
         place = value.get("output_index")
         found = self._ids.get(text_of(value, "item_id")) or self._places.get(place if type(place) is int else -1)
-        return found if found is not None and found.kind and found.kind not in _READ_ITEMS else None
+        return found if found is not None and found.kind and found.kind not in READ_ITEMS else None
 
-    def _event_members(self, value: Object) -> Iterator[Delta]:
-        """What is not read of an event: it is of the item that the event is about, or else of the response."""
-        members = others(value, _EVENT)
-        if text_of(value, "type") != "response.created":
-            self._keep(self._item(value), members)
-        elif new := self._members.new(members):
-            yield MessageMembers(Unread(API, {"response": new}))
+    def _repeat(self, value: Object) -> None:
+        """Keep what is not read of an event that only repeats others."""
+        self._told.see(value)
+        if not value.keys() <= EVENT:
+            self._event_members(value)
+        part = object_of(value.get("part"))
+        if not part.keys() <= PART:
+            self._keep_part(self._item(value), _place_of(value), part)
+
+    def _event_members(self, value: Object) -> None:
+        """Keep what is not read of an event for the item that it is about."""
+        self._keep(self._item(value), others(value, EVENT))
 
     def _keep(self, item: _Item, members: Object) -> None:
         """Keep *members* for the end of an item."""
@@ -278,13 +266,23 @@ class EventDecoder:
             self._budget.take(ITEM + size_of_value(members))
             item.members |= members
 
+    def _keep_part(self, item: _Item, place: int, part: Object) -> None:
+        """Keep what is not read of a part for the end of its item; there its probabilities are."""
+        if members := others(part, {*PART, "logprobs"}):
+            self._budget.take(ITEM + size_of_value(members))
+            item.parts[place] = item.parts.get(place, {}) | members
+
+    def _unread(self, members: Object) -> Unread:
+        return Unread(API, self._told.hand_on(members))
+
     def _created(self, value: Object) -> Iterator[Delta]:
         model = text_of(object_of(value.get("response")), "model")
         if model and model != self._model:
             self._model = model
             yield ModelName(model)
-        if members := self._members.new(_unread_response(object_of(value.get("response")))):
-            yield MessageMembers(Unread(API, {"response": members}))
+        unread = {**others(value, EVENT), **unread_response(object_of(value.get("response")))}
+        if members := self._members.new(unread):
+            yield MessageMembers(self._unread({"response": members}))
 
     def _finish(self, value: Object) -> Iterator[Delta]:
         response = object_of(value.get("response"))
@@ -293,6 +291,7 @@ class EventDecoder:
             raise stream_fault(
                 {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
+        self._told.see(value)
         yield from self._created(value)
         for item, fields in self._paired(objects_of(response.get("output"))):
             if not item.ended:
@@ -361,8 +360,8 @@ class EventDecoder:
 
     def _added(self, value: Object) -> Iterator[Delta]:
         item, fields = self._item(value), object_of(value.get("item"))
-        self._keep(item, others(value, _EVENT))
-        self._keep(item, others(fields, _READ_ITEMS.get(text_of(fields, "type"), fields.keys())))
+        self._keep(item, others(value, EVENT))
+        self._keep(item, others(fields, READ_ITEMS.get(text_of(fields, "type"), fields.keys())))
         yield from self._begin(item, fields)
 
     def _begin(self, item: _Item, fields: Object) -> Iterator[Delta]:
@@ -370,7 +369,7 @@ class EventDecoder:
         if item.kind:
             return
         item.kind = text_of(fields, "type")
-        if item.kind and item.kind not in _READ_ITEMS:
+        if item.kind and item.kind not in READ_ITEMS:
             self._budget.take(ITEM + size_of_value(fields))
             item.events.append(fields)
         if item.kind in _CALLS:
@@ -451,7 +450,7 @@ class EventDecoder:
     def _input(self, value: Object, text: str) -> Iterator[Delta]:
         """Text for a tool, as the one string of a function's arguments."""
         item = self._item(value)
-        if text and item.kind == _CUSTOM_CALL and not item.ended:
+        if text and item.kind == CUSTOM_CALL and not item.ended:
             emitted = item.emitted + len(text)
             yield self._fragment(item, ("" if item.emitted else _OPENING) + quote(text)[1:-1])
             # In characters of the service's text, as `_input_done` cuts it; `_fragment` counted those of the JSON.
@@ -460,13 +459,14 @@ class EventDecoder:
     @staticmethod
     def _closing(item: _Item) -> str:
         """The end of the arguments of a complete call."""
-        if item.kind != _CUSTOM_CALL:
+        if item.kind != CUSTOM_CALL:
             return ""
         return ("" if item.emitted else _OPENING) + _CLOSING
 
     def _summary_part(self, value: Object) -> Iterator[Delta]:
         """A part of a summary is a paragraph."""
         item = self._item(value)
+        self._keep_part(item, _place_of(value), object_of(value.get("part")))
         if item.thought:
             yield ThinkingDelta("\n\n")
 
@@ -483,9 +483,9 @@ class EventDecoder:
         if item.ended:
             return
         yield from self._begin(item, fields)
-        self._keep(item, others(value, _EVENT))
-        self._keep(item, others(fields, _READ_ITEMS.get(item.kind, fields.keys())))
-        unread = Unread(API, {"item": item.members}) if item.members else None
+        self._keep(item, others(value, EVENT))
+        self._keep(item, others(fields, READ_ITEMS.get(item.kind, fields.keys())))
+        unread = self._unread({"item": item.members}) if item.members else None
         match item.kind:
             case "message":
                 yield from self._message(value, fields)
@@ -515,23 +515,26 @@ class EventDecoder:
         whole = dict(fields)
         for begun in (*events[:1], item.members):
             restore(whole, begun)
-        return OpaqueBlock(Unread(API, whole), events, (TextDelta(shown),) if shown else tuple(notices))
+        return OpaqueBlock(self._unread(whole), events, (TextDelta(shown),) if shown else tuple(notices))
 
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
         item, parts = self._item(value), objects_of(fields.get("content"))
+        passed: dict[str, Any] = {}
         for place, part in enumerate(parts):
+            self._keep_part(item, place, part)
             if place < item.part:
+                passed |= item.parts.pop(place, {})
                 continue
+            of_part, passed = passed | item.parts.pop(place, {}), {}
             about = {**value, "content_index": place}
             if not (part.get("text") or part.get("refusal")) and (kind := text_of(part, "type")) not in _TEXTS:
                 if shown := image(part):
                     yield from self._emit_text(about, shown)
                 else:
                     notices = tuple(self._notice(Notice("content.unknown", clean(kind)[:60])))
-                    of_item = item.members if part is parts[-1] else {}
-                    message = {"type": "message", "status": "completed", "role": "assistant", "content": [part]}
-                    message = {**of_item, **message}
-                    yield OpaqueBlock(Unread(API, message), (), notices)
+                    whole = {"status": "completed", "role": "assistant", "content": [{**of_part, **part}]}
+                    whole = {**(item.members if part is parts[-1] else {}), "type": "message", **whole}
+                    yield OpaqueBlock(self._unread(whole), (), notices)
                 continue
             is_new = place != item.part or not item.emitted
             yield from self._text_done({**about, "text": part.get("text")})
@@ -539,22 +542,24 @@ class EventDecoder:
             if is_new:
                 for annotation in objects_of(part.get("annotations")):
                     yield from self._annotation({**about, "annotation": annotation})
-            of_part = {name: each for name, each in others(part, _PART).items() if name != "logprobs" or each}
+            of_part |= {"logprobs": part["logprobs"]} if part.get("logprobs") else {}
             if found := within(part=of_part, item=item.members if part is parts[-1] else {}):
                 block = BlockKind.REFUSAL if part.get("refusal") else BlockKind.TEXT
-                yield BlockMembers(block, Unread(API, found))
+                yield BlockMembers(block, self._unread(found))
                 yield TextBreak()
         if item.members and not parts:
-            yield BlockMembers(BlockKind.TEXT, Unread(API, {"item": item.members}))
+            yield BlockMembers(BlockKind.TEXT, self._unread({"item": item.members}))
             yield TextBreak()
 
     def _reasoning(self, item: _Item, fields: Object) -> Iterator[Delta]:
         parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))
         if not item.thought and (text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts)))):
             yield ThinkingDelta(text)
-        of_parts = accumulated(others(part, _PART) for part in parts)
+        for place, part in enumerate(parts):
+            self._keep_part(item, place, part)
+        of_parts, item.parts = accumulated(item.parts[place] for place in sorted(item.parts)), {}
         if found := within(part=of_parts, item=item.members):
-            yield BlockMembers(BlockKind.THINKING, Unread(API, found))
+            yield BlockMembers(BlockKind.THINKING, self._unread(found))
         if seal := sealed(fields, self.service):
             yield SignatureDelta(seal)
 
@@ -565,14 +570,9 @@ class EventDecoder:
             yield notice
 
 
-def _unread_response(response: Object) -> dict[str, Any]:
-    usage = object_of(response.get("usage"))
-    details = within(
-        input_tokens_details=others(object_of(usage.get("input_tokens_details")), _INPUT_DETAILS),
-        output_tokens_details=others(object_of(usage.get("output_tokens_details")), _OUTPUT_DETAILS),
-    )
-    why = others(object_of(response.get("incomplete_details")), {"reason"})
-    return {**others(response, _RESPONSE), **within(usage={**others(usage, _USAGE), **details}, incomplete_details=why)}
+def _place_of(value: Object) -> int:
+    """The place of the part that an event is about."""
+    return count_of(value, "content_index") or count_of(value, "summary_index") or 0
 
 
 def _written(arguments: Any) -> str:
@@ -596,10 +596,27 @@ _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]]
         "response.function_call_arguments.done": EventDecoder._arguments_done,
         "response.refusal.delta": EventDecoder._refusal_delta,
         "response.refusal.done": EventDecoder._refusal_done,
-        "response.created": EventDecoder._created,
+        **dict.fromkeys(_BEGINNINGS, EventDecoder._created),
     }
 )
 """Kind of event to its reader."""
+
+_WHOLE: Final = frozenset({_ADDED, _DONE, *_BEGINNINGS})
+"""Kinds of events whose reader takes all that they have."""
+
+_DELTAS: Final = frozenset(kind for kind in _READERS if kind.endswith(".delta"))
+"""Kinds of events with a piece of something, of which there are many."""
+
+_REPEATING: Final = frozenset(
+    {
+        "response.content_part.added",
+        "response.content_part.done",
+        "response.reasoning_summary_part.done",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_text.done",
+    }
+)
+"""Kinds of events that only repeat what others say of an item."""
 
 
 def _word(value: Object) -> str:
@@ -615,31 +632,13 @@ def _ends(value: Object) -> bool:
 _SILENT: Final = frozenset(
     {
         "keepalive",
-        "response.queued",
-        "response.in_progress",
-        "response.content_part.added",
-        "response.content_part.done",
-        "response.reasoning_summary_part.done",
-        "response.reasoning_summary_text.done",
-        "response.reasoning_text.done",
         "response.image_generation_call.in_progress",
         "response.image_generation_call.generating",
         "response.image_generation_call.partial_image",
         "response.image_generation_call.completed",
     }
 )
-"""Kinds of events that only repeat others."""
-
-
-def _read_usage(usage: Object) -> TokenUsage:
-    """Counts; those that are absent, or not numbers, stay ``None``."""
-    of_input, of_output = object_of(usage.get("input_tokens_details")), object_of(usage.get("output_tokens_details"))
-    prompt, cached = count_of(usage, "input_tokens"), count_of(of_input, "cached_tokens")
-    written = count_of(of_input, "cache_write_tokens")
-    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
-    return TokenUsage(
-        uncached, count_of(usage, "output_tokens"), cached, written, count_of(of_output, "reasoning_tokens")
-    )
+"""Kinds of events that are not about the answer."""
 
 
 @define
@@ -656,4 +655,4 @@ class WholeResponse(WholeBody):
         """The event."""
         value = answer_in(bytes(self._body), "output", "response")
         kind = f"response.{value.get('status')}"
-        yield JsonEvent(kind, {"type": kind if kind in ENDS or kind in _SILENT else ENDS[0], "response": value})
+        yield JsonEvent(kind, {"type": kind if kind in (*ENDS, *_BEGINNINGS) else ENDS[0], "response": value})
