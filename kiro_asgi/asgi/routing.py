@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Final, TypeVar
+from urllib.parse import unquote
 
 from attrs import define, evolve, field, frozen
 
@@ -137,7 +138,27 @@ def root_of(scope: Scope) -> str:
     remaining = scope.get("path_remaining")
     if isinstance(remaining, str):
         return str(scope["path"]).removesuffix("/" + remaining.removeprefix("/"))
-    return str(scope.get("root_path") or "").rstrip("/")
+    root = str(scope.get("root_path") or "").rstrip("/")
+    taken = _taken(scope, root)
+    return root if root.endswith(taken) else root + taken
+
+
+def _taken(scope: Scope, root: str) -> str:
+    """What a host has taken from the beginning of ``path`` without adding it to ``root_path``, as Litestar does: the
+    path as it was sent still has it.  Below *root*; empty for nothing."""
+    sent = _below(root, unquote(scope.get("raw_path") or b"")).rstrip("/")
+    path = _below(root, scope["path"]).rstrip("/")
+    return sent[: -len(path)] if path and sent.endswith(path) else ""
+
+
+def _is_sent_with_slash(scope: Scope) -> bool:
+    """Whether a slash at the end of the path is the client's: Litestar ends every path with one."""
+    sent = scope.get("raw_path")
+    return not sent or bytes(sent).endswith(b"/")
+
+
+def _below(root: str, path: str) -> str:
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
 def _tails(root: str) -> Iterator[str]:
@@ -207,7 +228,8 @@ class Routes:
                 raise _not_taken(scope["method"], shown, tuple(_methods(found)))
             return self._own(scope, found[scope["method"]])
         path, prefix = next(local_paths(scope)), _prefix(scope)
-        words = f"there is nothing at {scope['method']} {prefix}{path[:_SHOWN]}{self._hint(path, prefix)}"
+        shown = path.removesuffix("" if _is_sent_with_slash(scope) else "/")[:_SHOWN]
+        words = f"there is nothing at {scope['method']} {prefix}{shown}{self._hint(path, prefix)}"
         raise RouteNotFound(words, code="route_not_found")
 
     def _own(self, scope: Scope, match: RouteMatch) -> RouteMatch:

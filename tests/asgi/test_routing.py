@@ -51,6 +51,30 @@ def test_hosts_may_tell_what_is_below_them_or_add_a_slash(endpoint, slash):
     assert ROUTES.find(scope) == ROUTES.find(http_scope(method, endpoint.path + slash)) == RouteMatch(endpoint)
 
 
+@pytest.mark.parametrize(
+    ("root", "sent", "path", "shown"),
+    [
+        pytest.param("", "/llm/v1/nothing", "/v1/nothing/", "/llm/v1/nothing;", id="Litestar"),
+        pytest.param("", "/llm/v1/nothing/", "/v1/nothing/", "/llm/v1/nothing/;", id="the slash is the client's"),
+        pytest.param("/site", "/llm/v1/nothing", "/v1/nothing/", "/site/llm/v1/nothing;", id="the proxy strips"),
+        pytest.param("/site", "/site/llm/v1/nothing", "/v1/nothing/", "/site/llm/v1/nothing;", id="the proxy does not"),
+        pytest.param("/llm", "/llm/v1/nothing", "/llm/v1/nothing", "/llm/v1/nothing;", id="nothing is taken"),
+        pytest.param("/llm", "/llm/v1/nothing", "/v1/nothing", "/llm/v1/nothing;", id="stripped and said"),
+        pytest.param("/a/llm", "/llm/v1/nothing", "/v1/nothing", "/a/llm/v1/nothing;", id="stripped, said with more"),
+        pytest.param("", "/v1/nothing", "/v1/nothing", "/v1/nothing;", id="no mount"),
+        pytest.param("", "/my%20llm/v1/nothing", "/v1/nothing", "/my llm/v1/nothing;", id="escaped"),
+        pytest.param("/llm", "", "/v1/nothing", "/llm/v1/nothing;", id="a server that does not say"),
+        pytest.param("", "/x", "/v1/nothing", "/v1/nothing;", id="rewritten"),
+    ],
+)
+def test_a_prefix_that_a_host_took_without_a_word_is_shown(root, sent, path, shown):
+    """Clients know no other path than the one that they sent."""
+    scope = {**http_scope("GET", path, root_path=root), "raw_path": sent.encode()}
+    with pytest.raises(RouteNotFound) as caught:
+        ROUTES.find(scope)
+    assert f"there is nothing at GET {shown}" in caught.value.message
+
+
 def test_very_many_mounts_are_not_looked_at():
     """A front may take ``root_path`` from a header of anybody's."""
     with pytest.raises(RouteNotFound):
