@@ -412,6 +412,11 @@ FINISHES: Final[Mapping[str, Sentences | None]] = MappingProxyType(
             "The service stopped before the end, and goes on when it is asked to.",
             "Clients go on by themselves.",
         ),
+        "compacted": Sentences(
+            "conversation summed up",
+            "The service summed the conversation up instead of answering, as the request wanted.",
+            "Clients send the summary back by themselves.",
+        ),
         "refusal": Sentences(
             "declined", "The model declined to answer.", "Answer shows why, where the service says so."
         ),

@@ -119,6 +119,9 @@ class StopReason(Enum):
     PAUSED = "paused"
     """The service stopped before the end, and would go on if it were asked to."""
 
+    COMPACTED = "compacted"
+    """The service has summed the conversation up, and stopped: whoever asked for that sends the summary back."""
+
     REFUSAL = "refusal"
     """The model declined, in a text that was sent (`RefusalDelta`), and ended."""
 

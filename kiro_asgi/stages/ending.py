@@ -86,9 +86,13 @@ _FINAL: Final = frozenset(
         StopReason.REFUSAL,
         StopReason.STOP_SEQUENCE,
         StopReason.CONTEXT_FULL,
+        StopReason.COMPACTED,
     }
 )
 _DONE: Final = frozenset({StopReason.END, StopReason.TOOL_CALL})
+_WHOLE_ENDS: Final = frozenset({None, *_DONE, StopReason.COMPACTED})
+"""Ends of an answer of which nothing is missing, so that one that shows nothing had something that cannot be shown."""
+
 _ANY: Final = frozenset({None, *StopReason})
 _NONE: Final = frozenset({None})
 _ANYTHING: Final[frozenset[type]] = frozenset()
@@ -139,7 +143,7 @@ class EndOfStream:
     the upstream's last stop reason                            the answer holds                 verdict
     =========================================================  ===============================  =======================
     ``LENGTH CONTENT_FILTER STOP_SEQUENCE CONTEXT_FULL``       anything                         the upstream's own
-    ``REFUSAL``
+    ``REFUSAL COMPACTED``
     ``END TOOL_CALL PAUSED`` or none                           a tool call that was cut         ``LENGTH``
     ``END TOOL_CALL PAUSED`` or none                           a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
@@ -204,7 +208,7 @@ class EndOfStream:
             yield from _notices(self._malformed if self._language else (), self._language)
         if self._stop is None and seen <= _LABELS:
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
-        if self._lost is not None and seen.isdisjoint(_CONTENT) and (self._stop is None or self._stop.reason in _DONE):
+        if self._lost is not None and seen.isdisjoint(_CONTENT) and self._reported in _WHOLE_ENDS:
             what = ": ".join(filter(None, (self._lost.code, self._lost.detail)))
             raise UpstreamError(
                 f"the service's answer holds nothing that can be shown ({what})", code="answer.unreadable"
@@ -213,9 +217,12 @@ class EndOfStream:
             yield Notice(NO_TERMINAL_SIGNAL)
         yield self._verdict()
 
+    @property
+    def _reported(self) -> StopReason | None:
+        return None if self._stop is None else self._stop.reason
+
     def _verdict(self) -> Stop:
-        stop = self._stop
-        reported = stop.reason if stop else None
+        stop, reported = self._stop, self._reported
         for row in _TABLE:
             if reported in row.reported and not (row.seen and row.seen.isdisjoint(self._seen)):
                 break

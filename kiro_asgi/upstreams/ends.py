@@ -19,7 +19,12 @@ from kiro_asgi.upstreams.errors import clean
 Meaning = StopReason | type[UpstreamError]
 """An error for an answer that the service gave up; its class says whether the service is asked again."""
 
-CUT: Final = frozenset({StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER, StopReason.PAUSED})
+CUT: Final = frozenset(
+    {
+        *(StopReason.LENGTH, StopReason.CONTEXT_FULL, StopReason.CONTENT_FILTER, StopReason.PAUSED),
+        StopReason.COMPACTED,
+    }
+)
 """Ends after which the last call may be incomplete."""
 
 _NO_TABLE: Final[Mapping[str, Meaning]] = MappingProxyType({})
@@ -77,7 +82,8 @@ _CLASSES: Final[tuple[tuple[re.Pattern[str], Meaning | None], ...]] = (
     ),
     (re.compile(r"_exhaust|_insufficient|_too_many|_out_of_"), UpstreamFault),
     (re.compile(r"_unspecified|_unknown|_other_|_undefined|_unset_|_none_"), None),
-    (re.compile(r"_paus|_continu|_suspend|_defer|_pending|_await|_compact"), StopReason.PAUSED),
+    (re.compile(r"_compact"), StopReason.COMPACTED),
+    (re.compile(r"_paus|_continu|_suspend|_defer|_pending|_await"), StopReason.PAUSED),
     (
         re.compile(r"_tools?_|_tool_?(?:call|use)|_functions?_|function_?call|_calls?_|_requires_action"),
         StopReason.TOOL_CALL,

@@ -24,6 +24,7 @@ READ_AS = {
     StopReason.STOP_SEQUENCE: StopReason.END,
     StopReason.CONTEXT_FULL: StopReason.LENGTH,
     StopReason.PAUSED: StopReason.LENGTH,
+    StopReason.COMPACTED: StopReason.LENGTH,
 }
 """Reasons for which the API has no word of their own."""
 

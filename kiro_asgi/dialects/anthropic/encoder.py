@@ -73,6 +73,7 @@ STOP_REASONS: Final = MappingProxyType(
         StopReason.CONTENT_FILTER: "refusal",
         StopReason.REFUSAL: "refusal",
         StopReason.PAUSED: "pause_turn",
+        StopReason.COMPACTED: "compaction",
     }
 )
 

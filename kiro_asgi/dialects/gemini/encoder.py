@@ -147,6 +147,7 @@ _FINISH: Final[Mapping[StopReason, str]] = MappingProxyType(
         StopReason.LENGTH: "MAX_TOKENS",
         StopReason.CONTEXT_FULL: "MAX_TOKENS",
         StopReason.PAUSED: "MAX_TOKENS",
+        StopReason.COMPACTED: "MAX_TOKENS",
         StopReason.CONTENT_FILTER: "SAFETY",
         StopReason.REFUSAL: "SAFETY",
     }
@@ -157,6 +158,7 @@ _MESSAGES: Final[Mapping[StopReason, str]] = MappingProxyType(
     {
         StopReason.CONTEXT_FULL: "The context window is full.",
         StopReason.PAUSED: "The service paused before the end of the answer.",
+        StopReason.COMPACTED: "The service summed the conversation up, and did not answer.",
         StopReason.CONTENT_FILTER: "A filter of the service took the answer, or the rest of it.",
         StopReason.REFUSAL: "The model declined to answer.",
     }

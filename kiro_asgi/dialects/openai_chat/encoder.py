@@ -73,6 +73,7 @@ _FINISH: Final = MappingProxyType(
         StopReason.LENGTH: "length",
         StopReason.CONTEXT_FULL: "length",
         StopReason.PAUSED: "length",
+        StopReason.COMPACTED: "length",
         StopReason.CONTENT_FILTER: "content_filter",
     }
 )

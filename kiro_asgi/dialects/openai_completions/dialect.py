@@ -156,6 +156,7 @@ _FINISH: Final = MappingProxyType(
         StopReason.LENGTH: b'"length"',
         StopReason.CONTEXT_FULL: b'"length"',
         StopReason.PAUSED: b'"length"',
+        StopReason.COMPACTED: b'"length"',
         StopReason.REFUSAL: b'"content_filter"',
         StopReason.CONTENT_FILTER: b'"content_filter"',
     }

@@ -44,6 +44,7 @@ INCOMPLETE: Final = MappingProxyType(
         StopReason.LENGTH: "max_output_tokens",
         StopReason.CONTEXT_FULL: "max_output_tokens",
         StopReason.PAUSED: "max_output_tokens",
+        StopReason.COMPACTED: "max_output_tokens",
         StopReason.CONTENT_FILTER: "content_filter",
     }
 )

@@ -79,7 +79,7 @@ export function model(call) {
 
 const FINISHES = /** @type {Record<string, string>} */ ({
   end: "the model had said all", tool_call: "the model called a tool", length: "it was cut, or reached its limit of tokens", context_full: "the context window is full",
-  stop_sequence: "a stop sequence came", content_filter: "a filter took the rest", paused: "the service paused", refusal: "the model declined",
+  stop_sequence: "a stop sequence came", content_filter: "a filter took the rest", paused: "the service paused", compacted: "the service summed the conversation up", refusal: "the model declined",
 });
 
 /** Why a model stopped, in words. @param {string} reason */

@@ -104,6 +104,7 @@ STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "refusal": StopReason.CONTENT_FILTER,
         "model_context_window_exceeded": StopReason.CONTEXT_FULL,
         "pause_turn": StopReason.PAUSED,
+        "compaction": StopReason.COMPACTED,
     }
 )
 """``stop_reason`` to its meaning."""
@@ -484,7 +485,7 @@ class KeptBlocks:
     def _delta(self, value: Mapping[str, Any]) -> None:
         delta, block = object_of(value.get("delta")), self._open.get(index_of(value))
         kind = text_of(delta, "type")
-        if block is None or not (kind in MEMBERS or kind == "citations_delta"):
+        if block is None or kind not in _KEPT_PIECES:
             self._lost = True
         else:
             self._budget.take(size_of_value(delta))
@@ -498,6 +499,9 @@ class KeptBlocks:
         except JsonError:
             self._lost = True
 
+
+_KEPT_PIECES: Final = frozenset({*MEMBERS, "citations_delta", "compaction_delta"})
+"""Kinds of pieces of which it is known what they add."""
 
 _KEPT_EVENTS: Final[Mapping[str, Callable[[KeptBlocks, Mapping[str, Any]], None]]] = MappingProxyType(
     {

@@ -245,10 +245,10 @@ class Opaque(OpenBlock):
         return self.take(unread.members)
 
     def closing(self) -> Iterator[Delta]:
-        """The block; in its place its text, for nobody else knows what it is."""
+        """The block; in its place its text, for nobody else knows what it is.  A compaction is its summary."""
         start, *pieces = self._pieces
         whole = KeptBlock(start)
-        shown: list[TextDelta | ThinkingDelta] = []
+        shown: list[TextDelta | ThinkingDelta | Notice] = []
         for piece in pieces:
             whole.add(piece)
             whole.add({"type": "", **others(piece, PIECES.get(text_of(piece, "type"), piece.keys()))})
@@ -256,8 +256,12 @@ class Opaque(OpenBlock):
                 shown.append(TextDelta(text))
             elif text := text_of(piece, "thinking"):
                 shown.append(ThinkingDelta(text))
-        notice = Notice("block.unknown", clean(text_of(start, "type"))[:60])
-        yield OpaqueBlock(Unread(API, whole.lenient()), tuple(self._pieces), (notice, *shown))
+        kind, block = text_of(start, "type"), whole.lenient()
+        if kind == "compaction" and (summary := text_of(block, "content")).strip():
+            shown = [TextDelta(summary)]
+        else:
+            shown = [Notice("block.unknown", clean(kind)[:60]), *shown]
+        yield OpaqueBlock(Unread(API, block), tuple(self._pieces), tuple(shown))
 
 
 @define

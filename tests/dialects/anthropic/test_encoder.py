@@ -9,7 +9,7 @@ from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message as SdkMessage
 from anthropic.types import RawMessageStreamEvent
 from attrs import evolve
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicEncoder, AnthropicMessages
@@ -313,7 +313,11 @@ def test_a_stream_adds_up_to_the_body(events: list[Event]) -> None:
 
 @given(answers())
 def test_the_official_sdk_accepts_every_event(events: list[Event]) -> None:
-    """The strict models of the official SDK take every event and the body, and its helper adds up to that body."""
+    """The strict models of the official SDK take every event and the body, and its helper adds up to that body.
+
+    Only its beta has compactions, see `tests.asgi.test_compacted`.
+    """
+    assume(getattr(events[-1], "stop_reason", None) is not StopReason.COMPACTED)
     snapshot: Any = None
     buffers: dict[int, bytes] = {}
     for data in parse_sse(stream(*events)):

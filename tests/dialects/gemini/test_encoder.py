@@ -144,6 +144,7 @@ def test_every_reason_to_end_has_a_word(stop: StopReason) -> None:
         StopReason.LENGTH: "MAX_TOKENS",
         StopReason.CONTEXT_FULL: "MAX_TOKENS",
         StopReason.PAUSED: "MAX_TOKENS",
+        StopReason.COMPACTED: "MAX_TOKENS",
         StopReason.CONTENT_FILTER: "SAFETY",
         StopReason.REFUSAL: "SAFETY",
     }

@@ -385,6 +385,7 @@ def test_what_is_not_known_is_noted(events: list[Any], notice: Notice) -> None:
         ("refusal", None, [Stop(StopReason.CONTENT_FILTER)]),
         ("model_context_window_exceeded", None, [Stop(StopReason.CONTEXT_FULL)]),
         ("pause_turn", None, [Stop(StopReason.PAUSED)]),
+        ("compaction", None, [Stop(StopReason.COMPACTED)]),
         ("bored", None, [Notice("stop.unknown", "bored"), Stop(StopReason.END)]),
         (None, None, []),
     ],

@@ -106,6 +106,27 @@ def test_what_cannot_be_handed_back_ends_the_turn(events: list[Any]) -> None:
     assert paused_after(start(TEXT), delta("text_delta", text="x"), stop())
 
 
+def test_a_summary_goes_back_within_a_turn() -> None:
+    """The service may sum the conversation up between the steps of its tools."""
+    reader, summary = turn(), {"content": "So far.", "encrypted_content": "c2VhbGVk"}
+    opened = start({"type": "compaction", "content": None})
+    read(reader, sse(HEAD, opened, delta("compaction_delta", **summary), stop(), end("pause_turn"), END))
+
+    assert reader.paused
+    said = json.loads(reader.following().body)["messages"][-1]["content"]
+    assert said == [{"type": "compaction", **summary}]
+
+
+def test_a_turn_that_ends_with_a_summary_is_the_client_s() -> None:
+    """It has asked for a pause there, or for nothing else."""
+    reader, summary = turn(), {"type": "compaction", "content": "So far."}
+    message = {**HEAD["message"], "type": "message", "content": [summary], "stop_reason": "compaction"}
+    found = read(reader, json.dumps(message).encode(), content_type="application/json")
+
+    assert found[-1] == Stop(StopReason.COMPACTED)
+    assert not reader.paused
+
+
 def test_all_messages_share_the_room_of_one_answer() -> None:
     """What is kept is counted, and bounded."""
     reader, piece = turn(), "x" * (ANSWER_BYTES // 4)
