@@ -31,6 +31,10 @@ REASONING: Final = "reasoning"
 """An item of reasoning of the Responses API, its summary among it, for the upstream whose name is the owner.  It stands
 where `DETAILS` does."""
 
+SEAL: Final = "seal"
+"""What a service with the Chat Completions API hands out beside the text of thinking, for itself alone, with the name
+that it has for the text, for the upstream whose name is the owner.  It stands where `DETAILS` does."""
+
 KEPT: Final = "kept"
 """Thinking that led to a call, with the name that the service has for it, as JSON, for the upstream whose name is the
 owner.  It is kept here by the call's id, and sent to no client."""

@@ -30,6 +30,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RefusalDelta,
+    SignatureDelta,
     Stop,
     StopReason,
     TextDelta,
@@ -46,7 +47,7 @@ from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
-from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
 from kiro_asgi.upstreams.unread import Repeated, others, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
@@ -122,6 +123,9 @@ class ChunkDecoder:
 
     _calls: StreamedCalls = field(init=False)
     _reasoning: ReasoningDetails = field(init=False)
+    _member: str = field(init=False, default="")
+    """In which thinking came."""
+
     _model: str | None = field(init=False, default=None)
     _usage: Object | None = field(init=False, default=None)
     _stop: Stop | None = field(init=False, default=None)
@@ -298,11 +302,18 @@ class ChunkDecoder:
 
     def _thinking(self, value: Any, delta: Object, name: str = "reasoning_content") -> Iterator[Delta]:
         if text := _thought(value):
+            self._member = name
             yield ThinkingDelta(text, member=name)
         elif type(value) is str:
             return
         else:
             yield from self._notice(Notice("thinking.unreadable"))
+
+    def _seal(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """What the server wants back with the thinking: as it is for clients of its API, as a signature for others."""
+        yield BlockMembers(BlockKind.THINKING, Unread(API, {"reasoning_opaque": value}))
+        if type(value) is str:
+            yield SignatureDelta(ThinkingSeal(value, self._member).pack(self.service))
 
     def _other_thinking(self, value: Any, delta: Object) -> Iterator[Delta]:
         """The deltas of thinking under another name: some servers send the same text under several."""
@@ -418,7 +429,9 @@ def _thought(value: Any) -> str:
 _THOUGHTS: Final = ("text", "thinking", "reasoning", "reasoning_text", "summary", "content")
 """Members of an object that is thinking, which may hold its text."""
 
-_THINKING: Final = frozenset({"reasoning_content", "reasoning", "reasoning_text", "reasoning_details"})
+_THINKING: Final = frozenset(
+    {"reasoning_content", "reasoning", "reasoning_text", "reasoning_details", "reasoning_opaque"}
+)
 
 _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delta]]]] = MappingProxyType(
     {
@@ -426,6 +439,7 @@ _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delt
         "reasoning": ChunkDecoder._other_thinking,
         "reasoning_text": ChunkDecoder._other_thinking,
         "reasoning_details": ChunkDecoder._details,
+        "reasoning_opaque": ChunkDecoder._seal,
         "content": ChunkDecoder._content,
         "images": ChunkDecoder._images,
         "audio": ChunkDecoder._audio,
@@ -440,7 +454,7 @@ _READERS: Final[Mapping[str, Callable[[ChunkDecoder, Any, Object], Iterator[Delt
 _DELTA: Final = _READERS.keys() | {"role", "obfuscation", "padding"}
 """Members of a delta that are read, or only fill it."""
 
-_OF_THINKING: Final = frozenset({"reasoning_opaque", "provider_specific_fields", "thinking_blocks"})
+_OF_THINKING: Final = frozenset({"provider_specific_fields", "thinking_blocks"})
 """Members that may hold thinking once more, and are withheld with it."""
 
 _SILENT: Final = frozenset(

@@ -38,7 +38,7 @@ from kiro_asgi.rendering.strict_turns import Draft, strict_turns
 from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.adapting import DETAILED, REPLAYED
-from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal, read_details
 from kiro_asgi.wire.json import dumps
 
 IMAGES: Final = Accepted(same("image/png", "image/jpeg", "image/webp", "image/gif"), reads=every)
@@ -126,6 +126,9 @@ class MessageDraft:
     thinking: list[str] = field(factory=list)
     member: str = ""
     """In which the client sent it."""
+
+    seal: str = ""
+    """Of the thinking: ``reasoning_opaque``."""
 
     details: ReasoningDetails = field(factory=ReasoningDetails)
     calls: list[Block] = field(factory=list)
@@ -224,6 +227,7 @@ class MessageWriter(PartWriter[MessageDraft]):
         members = {
             "refusal": refusal,
             "reasoning_details": details,
+            "reasoning_opaque": draft.seal,
             (draft.member or REPLAYED) if self.thinking_field == AS_SENT else self.thinking_field: thinking,
             "tool_calls": draft.calls,
         }
@@ -278,6 +282,10 @@ class MessageWriter(PartWriter[MessageDraft]):
         elif details := [*read_details(part.signature, self.service)]:
             for detail in details:
                 into.details.take(detail)
+        elif seal := ThinkingSeal.read(part.signature, self.service):
+            into.seal = seal.data
+            into.thinking += [part.text] if part.text else []
+            into.member = seal.member
         elif self.replay_thinking and part.text and not part.signature:
             into.thinking.append(part.text)
             into.member = part.member

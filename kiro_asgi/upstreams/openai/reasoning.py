@@ -13,14 +13,14 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import SignatureDelta
-from kiro_asgi.model.signatures import DETAILS, REASONING, marked, read_mark
-from kiro_asgi.wire.json import JsonError, dumps, loads, objects_of, text_of
+from kiro_asgi.model.signatures import DETAILS, REASONING, SEAL, marked, read_mark
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType({"reasoning.text": "text", "reasoning.summary": "summary"})
 """Type of an entry whose text comes in pieces, and the text's member."""
@@ -106,6 +106,25 @@ def opened(signature: str, service: str) -> dict[str, Any] | None:
     if type(kept) is not dict or not text_of(kept, "encrypted_content"):
         return None
     return {"type": "reasoning", "summary": [], **kept}
+
+
+@frozen
+class ThinkingSeal:
+    """``reasoning_opaque`` of a message: what GitHub Copilot and those that copy it hand out beside thinking."""
+
+    data: str
+    member: str = ""
+    """As of `kiro_asgi.model.events.ThinkingDelta`, of the text that it belongs to."""
+
+    def pack(self, service: str) -> str:
+        """As a signature of that *service*'s."""
+        return _packed({"data": self.data, "member": self.member}, service, SEAL)
+
+    @classmethod
+    def read(cls, signature: str, service: str) -> Self | None:
+        """The seal in a *signature* of this service's; ``None`` for any other, or one that was changed."""
+        kept = object_of(_unpacked(signature, service, SEAL))
+        return cls(text_of(kept, "data"), text_of(kept, "member")) if text_of(kept, "data") else None
 
 
 def _packed(value: Any, service: str, part: str) -> str:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from kiro_asgi.errors import AnswerTooLarge, UpstreamRejected
 from kiro_asgi.limits import ANSWER_BYTES
-from kiro_asgi.model.events import SignatureDelta, TextDelta, ThinkingDelta, ToolCallFragment
+from kiro_asgi.model.events import BlockKind, BlockMembers, SignatureDelta, TextDelta, ThinkingDelta, ToolCallFragment
 from kiro_asgi.model.prompt import Prompt, Role, Text, ThinkingPart, Turn
 from kiro_asgi.model.signatures import DETAILS, marked
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
-from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, read_details
+from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal, read_details
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from tests.growth import assert_linear
 from tests.helpers import run
@@ -196,3 +197,39 @@ def test_a_service_that_refuses_them_is_asked_without() -> None:
     again = rendered(adapted, ThinkingPart("x", signature), ThinkingPart("y"), Text("Hi"))
     assert again.document["messages"][1] == {"role": "assistant", "content": "Hi", "reasoning_content": "y"}
     assert "adapted.reasoning" in [note.rule for note in again.notes]
+
+
+# ``reasoning_opaque``.
+
+
+@pytest.mark.parametrize("member", ["reasoning_text", "reasoning_content", "reasoning"])
+@pytest.mark.parametrize("text", ["I think", ""])
+@pytest.mark.parametrize("beside", [{"content": "Hi"}, {}])
+def test_what_is_sealed_beside_thinking_goes_back_with_it(member: str, text: str, beside: dict[str, str]) -> None:
+    """Under the names that the server has for both, from a client that knows a signature only."""
+    found = answer(chunk({member: text}), chunk({**beside, "reasoning_opaque": "OPAQUE"}), chunk(finish="stop"))
+    [signature] = [each.signature for each in found if isinstance(each, SignatureDelta)]
+    message = rendered(ROUTER, ThinkingPart(text, signature), Text("Hi")).document["messages"][1]
+
+    assert [type(each) for each in found][: len(text) and 2] == [ThinkingDelta, SignatureDelta][: len(text) and 2]
+    thinking = {member: text} if text else {}
+    assert message == {"role": "assistant", "content": "Hi", **thinking, "reasoning_opaque": "OPAQUE"}
+
+
+def test_no_other_service_gets_what_is_sealed_beside_thinking() -> None:
+    """Nor one that was changed."""
+    signature = ThinkingSeal("OPAQUE", "reasoning_text").pack("another")
+    for each in (signature, ThinkingSeal("OPAQUE").pack("openrouter")[:-3] + "x"):
+        message = rendered(ROUTER, ThinkingPart("x", each), Text("Hi"))
+        assert message.document["messages"][1] == {"role": "assistant", "content": "Hi"}
+        assert "thinking.dropped" in [note.rule for note in message.notes]
+
+
+def test_what_is_sealed_and_no_text_is_only_handed_on() -> None:
+    """To clients of the API, who may know it."""
+    (stage,) = ROUTER.decoder("text/event-stream")
+    said = [sse(chunk({"reasoning_opaque": {"a": 1}}), chunk({"content": "Hi"}), chunk(finish="stop")), DONE]
+    found = run(stage, said)
+
+    assert not [each for each in found if isinstance(each, SignatureDelta)]
+    assert BlockMembers(BlockKind.THINKING, Unread("openai_chat", {"reasoning_opaque": {"a": 1}})) in found
