@@ -15,7 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be_text, must_stand_for
+from kiro_asgi.interface import must_be, must_be_settings, must_be_text, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 from kiro_asgi.wire.json import dumps
@@ -204,6 +204,10 @@ def _make(options: DialectOptions, /) -> Dialect:
     raise NotImplementedError
 
 
+def _unlike(request: Mapping[str, Any], /) -> int:
+    return 0
+
+
 def _check_headers(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, tuple) or any(type(name) is not bytes or name != name.lower() for name in value):
         raise _refused(manifest, f"{attribute.name} must be a tuple of names as bytes, in lower case: {value!r:.60}")
@@ -235,23 +239,23 @@ class DialectManifest:
     make: Callable[[DialectOptions], Dialect] = field(validator=must_stand_for(_make, _refused))
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
-    prefix: str = ""
+    prefix: str = field(default="", validator=must_be_text(_refused))
     """Path before those of all endpoints, e.g. ``/api``; empty where they are written whole."""
 
-    settings: type[Any] = DialectSettings
+    settings: type[Any] = field(default=DialectSettings, validator=must_be_settings(_refused))
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
     `DialectOptions.settings`.  APIs that come with the package have none."""
 
-    base: str = ""
+    base: str = field(default="", validator=must_be_text(_refused))
     """Beginning of its paths that clients expect in their base URL, such as ``/v1``; empty where they add it."""
 
-    example: Mapping[str, Any] = field(factory=dict, eq=False)
+    example: Mapping[str, Any] = field(factory=dict, eq=False, validator=must_be(Mapping, _refused))
     """A small request that shows whether it works, without the model; empty for none."""
 
     key_headers: tuple[bytes, ...] = field(default=(b"authorization",), validator=_check_headers)
     """Request headers, in lower case, in which its clients show a key; ``authorization`` holds it behind ``Bearer``."""
 
-    key_parameters: tuple[str, ...] = ()
+    key_parameters: tuple[str, ...] = field(default=(), validator=must_be_texts(_refused))
     """Parameters of the query in which its clients show a key.  No log of the gateway's holds a query."""
 
     marks: tuple[bytes, ...] = field(default=(), validator=_check_headers)
@@ -267,19 +271,19 @@ class DialectManifest:
     exposed_headers: tuple[bytes, ...] = field(default=RETRY_HEADERS, validator=_check_headers)
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
-    quota_headers: QuotaHeaders = DURATIONS
+    quota_headers: QuotaHeaders = field(default=DURATIONS, validator=must_be(QuotaHeaders, _refused))
     """Response headers in which its clients look for their remaining quota."""
 
-    replaces: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = field(default=(), validator=must_be_texts(_refused))
     """Paths of older APIs; an error there names the first endpoint."""
 
-    likeness: Callable[[Mapping[str, Any]], int] = lambda request: 0
+    likeness: Callable[[Mapping[str, Any]], int] = field(default=_unlike, validator=must_stand_for(_unlike, _refused))
     """Likeness of a request body to those of this API: 2 for surely, 1 for probably, -1 for not at all."""
 
     rules: tuple[Rule, ...] = field(default=(), converter=_rules)
     """What its notes may name, beside the rules about what is not read: names of the catalogue, rules of its own."""
 
-    operations: str = "kiro_asgi.apis.operations:Operations"
+    operations: str = field(default="kiro_asgi.apis.operations:Operations", validator=must_be_text(_refused))
     """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands
     above the application, and is imported when one is made."""
 

@@ -181,8 +181,10 @@ def declared_rules(entries: Iterable[str | Rule], whose: str) -> tuple[Rule, ...
     """As `listed`, for the manifest of *whose* part, in words.
 
     Raises:
-        ConfigError: As there, or an entry is neither.
+        ConfigError: As there, or they are no collection, or an entry is neither.
     """
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise ConfigError(f"{whose}: rules must be a tuple, not {entries!r:.60}", code="config.manifest")
     given = tuple(entries)
     for at, entry in enumerate(given):
         if not isinstance(entry, str | Rule):

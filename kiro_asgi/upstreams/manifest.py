@@ -11,7 +11,7 @@ import attrs
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import lacks, must_be_text, must_stand_for
+from kiro_asgi.interface import lacks, must_be_settings, must_be_text, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Upstream
@@ -101,7 +101,7 @@ class Manifest(Generic[S]):
     title: str = field(validator=must_be_text(_refused))
     """Name in messages and pages."""
 
-    settings: type[S]
+    settings: type[S] = field(validator=must_be_settings(_refused))
     """The class of its settings."""
 
     make: Callable[[Configured[S]], Setup] = field(validator=must_stand_for(_make, _refused))
@@ -115,13 +115,13 @@ class Manifest(Generic[S]):
     """How a user signs in, as ``package.module``, or ``package.module:name``: it has ``add_arguments(parser)`` and
     ``run(arguments, environ) -> exit status``, as the command's own modules have.  Empty where there is no sign-in."""
 
-    probes: tuple[str, ...] = ()
+    probes: tuple[str, ...] = field(default=(), validator=must_be_texts(_refused))
     """Models that cost little, for a small question, best first."""
 
     rules: tuple[Rule, ...] = field(default=(), converter=_rules)
     """What its notes may name, beside the rules of its `Setup`: names of the catalogue, and rules of its own."""
 
-    key_variables: tuple[str, ...] = ()
+    key_variables: tuple[str, ...] = field(default=(), validator=must_be_texts(_refused))
     """Variables in which other programs find the service's key.  The gateway reads none of them, as the key may be
     meant for something else; where no service is set up, a message says that it is there."""
 

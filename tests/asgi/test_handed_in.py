@@ -9,9 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
-from kiro_asgi import App, ConfigError, Observer, StoreUnavailable, create_app
+from kiro_asgi import (
+    App,
+    ConfigError,
+    Observer,
+    ObserverManifest,
+    StageManifest,
+    StoreManifest,
+    StoreUnavailable,
+    create_app,
+)
 from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.dialects import COUNT, MODELS, DialectTraits, Endpoint
 from kiro_asgi.model.events import Delta, Notice, TextDelta
@@ -231,6 +240,31 @@ def test_all_wrong_objects_are_told_at_once() -> None:
         "stages[0], int",
         "observers[0], object",
     ]
+
+
+MANIFESTS: dict[str, Any] = {
+    "client API": PLAIN,
+    "upstream": with_setup(None),
+    "stage": StageManifest(name="loud", title="Loud", make=lambda own: lambda prompt: Observer()),
+    "store": StoreManifest(name="room", title="A room", make=lambda own: MemoryStore(10, 10_000)),
+    "observer": ObserverManifest(name="seer", title="A seer", make=lambda own: Observer()),
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+@pytest.mark.parametrize("value", [5, None, (5,), object], ids=repr)
+def test_each_member_of_each_manifest_is_looked_at(kind: str, value: object) -> None:
+    """A value that no member takes is found when the manifest is made, and the message names the member."""
+    manifest, missed = MANIFESTS[kind], []
+    for member in fields(type(manifest)):
+        try:
+            evolve(manifest, **{member.name: value})
+        except ConfigError as error:
+            if member.name not in error.message:
+                missed.append(f"{member.name}: {error.message}")
+        else:
+            missed.append(f"{member.name} may be {value!r}")
+    assert missed == []
 
 
 @pytest.mark.parametrize(
