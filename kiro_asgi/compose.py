@@ -266,6 +266,7 @@ class _Parts:
             store=self._earlier,
             is_forgetful=self._settings.state.engine == "auto" and isinstance(self._store, MemoryStore),
             offload=self._context.offload,
+            pace=self._context.pace,
             exchanges=self._exchanges,
             stages=self._stages,
             transparent=frozenset(chain.from_iterable(provider.dialects for provider in self._providers)),
@@ -348,6 +349,7 @@ class _Parts:
             models=self._models,
             policy=self._context.policy,
             offload=self._internals.offload,
+            pace=self._context.pace,
             estimator=self._additions.estimator,
         )
 

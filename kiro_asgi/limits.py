@@ -108,9 +108,16 @@ EMBEDDING_TOKENS: Final = 300_000
 """Values in the body of a request for embeddings, which may hold tokens in the place of texts: as many tokens as OpenAI
 takes in one.  400 beyond it."""
 
-EMBEDDING_NUMBERS: Final = 1_000_000
-"""Numbers in one answer of a service that writes vectors as JSON; beyond it an upstream error.  Decoded they take 32
-bytes each; in base64 a vector counts as one value."""
+EMBEDDING_DIMENSIONS: Final = 16_384
+"""Numbers of one vector; beyond it an upstream error.  The longest that are known have 12,288 (davinci-001)."""
+
+EMBEDDING_TEXT_BYTES: Final = 1024 * 1024
+"""One vector as a service writes it, or any text beside it; beyond it an upstream error.  Each number of the longest
+vector may have 64 characters."""
+
+EMBEDDING_REST_BYTES: Final = 512 * 1024
+"""All but the vectors of one answer with embeddings; beyond it an upstream error.  It is decoded in one go when it is
+whole, and may have 256 bytes for each of `EMBEDDING_INPUTS`."""
 
 # Matching.
 

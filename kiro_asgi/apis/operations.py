@@ -16,7 +16,7 @@ from kiro_asgi.asgi.exchange.factory import ExchangeFactory
 from kiro_asgi.asgi.exchange.facts import ClientRequest, PassthroughRequest
 from kiro_asgi.asgi.exchange.reports import wants_notes
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
-from kiro_asgi.asgi.scheduling import Background, Offload
+from kiro_asgi.asgi.scheduling import Background, Offload, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import (
     ApiOperation,
@@ -35,6 +35,7 @@ from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, Rou
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import KNOWN_BODY
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.named import imported
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
@@ -50,6 +51,7 @@ class Gateway:
     """Whether the store is the memory of this process, and the operator has not chosen that."""
 
     offload: Offload
+    pace: PerLoop[Pace]
     exchanges: ExchangeFactory
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
     """Ask an upstream, and send the answer by the last argument."""
@@ -148,6 +150,7 @@ class Operations:
         """Make embeddings of texts."""
         dialect, gateway = cast(EmbeddingDialect, self._dialect), self._gateway
         body = await call.body(gateway.settings.limits)
+        await gateway.pace.here().wait()
         parsed = await gateway.offload.run(len(body), partial(dialect.parse_embeddings, body))
         request = EmbeddingRequest(
             request_id=call.request_id,
@@ -155,6 +158,7 @@ class Operations:
             dialect=dialect,
             size=len(body),
             parsed=parsed,
+            hold=call.hold,
         )
         await gateway.embed(call, request, call.send)
 

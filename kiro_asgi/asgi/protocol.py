@@ -183,6 +183,32 @@ async def respond_in_pieces(send: Send, status: int, pieces: Sequence[bytes | me
     await send(response_body(await send_most(send, pieces)))
 
 
+async def respond_while_made(
+    send: Send, status: int, pieces: Iterable[bytes], headers: Headers, turn: Callable[[], Awaitable[None]]
+) -> None:
+    """Send one whole response, whose body is *pieces* joined, while they are made: with its length if it is short.
+
+    *turn* is awaited before each is made.
+    """
+    joined, size, begun, made = list[bytes](), 0, False, iter(pieces)
+    while True:
+        await turn()
+        piece = next(made, None)
+        if piece is None:
+            break
+        if size > _PIECE:
+            if not begun:
+                await send(response_start(status, headers))
+            await send(response_body(b"".join(joined), more=True))
+            joined, size, begun = [], 0, True
+        joined.append(piece)
+        size += len(piece)
+    if begun:
+        await send(response_body(b"".join(joined)))
+    else:
+        await respond_in_pieces(send, status, joined, headers)
+
+
 async def send_most(send: Send, pieces: Sequence[bytes | memoryview]) -> bytes:
     """Send *pieces*, joined, but for the last message, whose body is returned.
 

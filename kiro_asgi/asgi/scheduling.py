@@ -7,6 +7,7 @@ faster, but the interpreter takes turns, and the event loop goes on every few mi
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -70,6 +71,26 @@ class Pace:
                 if self._began == began:  # no other has begun anything since: this turn is a new one
                     self._began = self._clock()
                     return
+
+    def turns(self) -> Turns:
+        """For one piece of work that is done in steps."""
+        return Turns(self, self._clock)
+
+
+@define(eq=False)
+class Turns:
+    """Spreads the steps of one piece of work over as many turns of the event loop as they take time."""
+
+    _pace: Pace
+    _clock: Callable[[], float]
+    _began: float = field(init=False, default=-math.inf)
+    """When the latest of these turns began."""
+
+    async def next(self) -> None:
+        """Wait for another turn before the next step, where the steps since the last one took long."""
+        if self._clock() - self._began >= TURN:
+            await self._pace.wait()
+            self._began = self._clock()
 
 
 T = TypeVar("T")

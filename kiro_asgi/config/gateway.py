@@ -297,9 +297,10 @@ class LimitSettings:
     body_bytes_in_flight: int = setting(128 * 1024 * 1024, Bounds(2, 2**41))
     """Request bodies held at once, in bytes, each from its arrival to the end of its answer; one for which there is no
     room is refused with 503.  Each may be as large as what the others leave free, so at least twice ``body_bytes``.
-    Stored responses and conversations count likewise while they are read or built on; what one client holds of them may
-    be as much as the rest leaves free.  ``kiro-asgi serve`` has as much room again for messages over WebSocket that it
-    has not taken yet.  The default has room for 500 answers at once to requests of 250 kB."""
+    Vectors of embeddings count likewise.  So do stored responses and conversations while they are read or built on;
+    what one client holds of these may be as much as the rest leaves free.  ``kiro-asgi serve`` has as much room again
+    for messages over WebSocket that it has not taken yet.  The default has room for 500 answers at once to requests of
+    250 kB."""
 
     known_bytes: int = setting(32 * 1024 * 1024, Bounds(0, 2**40))
     """Memory for tools and messages of earlier requests, in bytes, in each process.  An agent sends them again with

@@ -16,6 +16,7 @@ from kiro_asgi.upstreams.base import (
     Credential,
     CredentialKind,
     Embedder,
+    EmbeddingReader,
     Forwarding,
     ModelCard,
     ModelPage,
@@ -37,6 +38,7 @@ from kiro_asgi.upstreams.models import listed, read_listing
 from kiro_asgi.upstreams.oauth import OAuthVendor, SignInSettings, token_document
 from kiro_asgi.upstreams.services import KnownService
 from kiro_asgi.upstreams.settings import Adapt, AnswerOptions, DirectSettings, Quota, Search, Setup
+from kiro_asgi.upstreams.vectors import VectorReader, vector_of
 from kiro_asgi.wire.json import count_of, dumps, loads, object_of, objects_of, text_of
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "DirectUpstream",
     "Embedder",
     "EmbeddingPrompt",
+    "EmbeddingReader",
     "Embeddings",
     "Estimator",
     "Forwarding",
@@ -88,6 +91,7 @@ __all__ = [
     "Upstream",
     "UpstreamRequest",
     "UpstreamSettings",
+    "VectorReader",
     "Vendor",
     "WireNames",
     "clean",
@@ -107,4 +111,5 @@ __all__ = [
     "setting",
     "text_of",
     "token_document",
+    "vector_of",
 ]

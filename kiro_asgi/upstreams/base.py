@@ -331,6 +331,36 @@ class Forwarding(Protocol):
         ...
 
 
+class EmbeddingReader(Protocol):
+    """Reads one answer with embeddings while it comes: an answer with many has tens of megabytes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors that have come."""
+        ...
+
+    @property
+    def rest_size(self) -> int:
+        """Bytes that `finish` reads."""
+        ...
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the body.
+
+        Raises:
+            UpstreamProtocolError: It is no answer with embeddings.
+        """
+        ...
+
+    def finish(self) -> Embeddings:
+        """One vector for each input in their order; the body is whole.
+
+        Raises:
+            UpstreamProtocolError: It is no answer with embeddings.
+        """
+        ...
+
+
 class Embedder(Protocol):
     """How a service is asked for embeddings; pure, as `Upstream` is."""
 
@@ -350,12 +380,8 @@ class Embedder(Protocol):
         """Render *prompt*, which was checked, and has no more inputs than *size* allows."""
         ...
 
-    def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Embeddings:
-        """Read the answer, one vector for each input in their order.
-
-        Raises:
-            UpstreamProtocolError: It is none.
-        """
+    def reader(self, headers: Iterable[tuple[bytes, bytes]]) -> EmbeddingReader:
+        """Reads one answer, which has these *headers*."""
         ...
 
 

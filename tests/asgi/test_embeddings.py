@@ -6,6 +6,7 @@ import json
 import struct
 from base64 import b64decode
 from collections.abc import AsyncIterator
+from itertools import chain
 from typing import Any
 
 import httpx2
@@ -13,10 +14,10 @@ import openai
 import pytest
 
 from kiro_asgi import App, Observer, create_app
-from kiro_asgi.limits import EMBEDDING_INPUTS, EMBEDDING_NUMBERS
+from kiro_asgi.limits import EMBEDDING_DIMENSIONS, EMBEDDING_INPUTS
 from kiro_asgi.observers import CallFacts, EndFacts
 from kiro_asgi.quota.settings import hash_of
-from kiro_asgi.simulator import Simulator, json_answer, refusal
+from kiro_asgi.simulator import Head, Pause, RawBytes, Simulator, json_answer, refusal
 from kiro_asgi.simulator.embeddings import vector
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, post
@@ -296,7 +297,7 @@ BROKEN = [
     pytest.param({"data": None}, id="no-list"),
     pytest.param([], id="list"),
     pytest.param({"error": {"message": "no"}}, id="error"),
-    pytest.param({"data": [{"index": 0, "embedding": [0] * (EMBEDDING_NUMBERS + 1)}]}, id="endless"),
+    pytest.param({"data": [{"index": 0, "embedding": [0] * (EMBEDDING_DIMENSIONS + 1)}]}, id="endless"),
 ]
 
 
@@ -395,3 +396,39 @@ async def test_the_official_client_takes_them(app, model):
     assert [numbers(each.embedding) for each in packed.data] == expected
     assert [numbers(each.embedding) for each in plain.data] == expected
     assert packed.usage.total_tokens == plain.usage.total_tokens > 0
+
+
+async def test_a_long_answer_is_sent_while_it_is_made(app):
+    """Without its length, in messages of bounded size; a short one has it."""
+    texts = [f"text {index}" for index in range(200)]
+    long, short = await embed(app, texts), await embed(app, ["a cat"])
+    bodies = [message["body"] for message in long.messages if message["type"] == "http.response.body"]
+
+    assert "content-length" not in long.headers and "content-length" in short.headers
+    assert len(bodies) > 10 and max(map(len, bodies)) < 512 * 1024
+    assert vectors_of(long) == [numbers(vector(text, 1_536)) for text in texts]
+
+
+async def test_vectors_have_the_room_of_bodies(sim):
+    """All clients' together; what has gone out gives its room back, and a refusal says when to come again."""
+    limits = {"body_bytes": 65_536, "body_bytes_in_flight": 131_072}
+    app = create_app(settings_for(sim.url, {**services(sim), "limits": limits}))
+    for _ in range(3):
+        refused, made = await embed(app, ["a"] * 20), await embed(app, ["a"] * 8)
+        assert (refused.status, made.status) == (503, 200)
+        assert float(refused.headers["retry-after"]) > 0
+    await app.aclose()
+
+
+async def test_a_service_that_goes_on_is_not_silent(sim):
+    """The limit of the first event is for the first vector; what comes after it has that of a stream."""
+    server = {"endpoint": f"{sim.url}/v1", "api_key": "k", "first_token_timeout": 0.5}
+    app = create_app(settings_for(sim.url, {"custom": {"copy": server}}))
+    entries = [RawBytes(b'{"index":%d,"embedding":[1,2]},' % index) for index in range(5)]
+    steps = chain.from_iterable((entry, Pause(0.2)) for entry in entries)
+    last = RawBytes(b'{"index":5,"embedding":[1,2]}]}')
+    sim.enqueue((Head(content_type="application/json"), RawBytes(b'{"data":['), *steps, last), operation="openai.embed")
+    answer = await embed(app, ["a"] * 6, "copy/text-embedding-3-small")
+
+    assert (answer.status, len(answer.json()["data"])) == (200, 6)
+    await app.aclose()

@@ -28,6 +28,7 @@ from tests.attack.shapes import MIB, VALUES
 KIRO: Final = "/generateAssistantResponse"
 OPENAI: Final = "/v1/chat/completions"
 ANTHROPIC: Final = "/v1/messages"
+VECTORS: Final = "/embeddings"
 
 PIECE: Final = 64 * 1024
 """Bytes of text in one event."""
@@ -277,6 +278,36 @@ ANSWERS: Final[Mapping[str, Answer]] = {
 """Name to the body of an answer."""
 
 
+def _vectors(*embeddings: str) -> bytes:
+    """An answer with these vectors, each written as JSON."""
+    entries = (f'{{"index":{index},"embedding":{each}}}' for index, each in enumerate(embeddings))
+    return f'{{"data":[{",".join(entries)}],"usage":{{"prompt_tokens":1}}}}'.encode()
+
+
+EMBEDDINGS: Final[Mapping[str, Callable[[int], bytes]]] = {
+    "fewer": lambda inputs: _vectors(*["[1,2]"] * (inputs - 1)),
+    "more": lambda inputs: _vectors(*["[1,2]"] * (inputs + 1)),
+    "far-more": lambda inputs: _vectors(*["[1]"] * 300_000),
+    "no-numbers": lambda inputs: _vectors(*['"AADAfwAAwH8="'] * inputs),
+    "infinite": lambda inputs: _vectors(*["[1e999,1]"] * inputs),
+    "no-base64": lambda inputs: _vectors(*['"AAAA¶"'] * inputs),
+    "torn-base64": lambda inputs: _vectors(*['"AAAAAAA="'] * inputs),
+    "long": lambda inputs: _vectors("[" + "1," * 4_000_000 + "1]", *["[1]"] * (inputs - 1)),
+    "long-base64": lambda inputs: _vectors('"' + "A" * (48 * MIB) + '"', *['"AAAAAA=="'] * (inputs - 1)),
+    "uneven": lambda inputs: _vectors("[1]", *["[1,2]"] * (inputs - 1)),
+    "deep": lambda inputs: _vectors("[" * 100_000 + "]" * 100_000),
+    "digits": lambda inputs: _vectors(f"[{'9' * 1_000_000}]", *["[1]"] * (inputs - 1)),
+    "scattered": lambda inputs: b'{"data":' + b"[ " * 250_000,
+    "ones": lambda inputs: b'{"data":[' + b"[1]," * 100_000,
+    "blanks": lambda inputs: b'{"data":[' + b" " * (16 * MIB),
+    "escapes": lambda inputs: b'{"data":["' + b"\\u0041" * (2 * MIB),
+    "words": lambda inputs: _vectors(*["[1,2]"] * inputs),
+    "many-numbers": lambda inputs: _vectors(*[f"[{','.join(['0.0123456789'] * 1536)}]"] * inputs),
+    "many-letters": lambda inputs: _vectors(*[f'"{"AACAPwAAgD8AAIA/" * 512}"'] * inputs),
+}
+"""Name to the answer to a request for the embeddings of so many inputs."""
+
+
 async def _drip_head(writer: asyncio.StreamWriter) -> AsyncIterator[bytes]:
     """A head that never ends, a header now and then."""
     yield b"HTTP/1.1 200 OK\r\n"
@@ -352,6 +383,8 @@ class _Request:
     streamed: bool
     name: str
     parameter: str
+    inputs: int
+    """Texts to make embeddings of."""
 
 
 async def _read(reader: asyncio.StreamReader) -> _Request:
@@ -363,7 +396,8 @@ async def _read(reader: asyncio.StreamReader) -> _Request:
     name, parameter = (found[1].decode(), (found[2] or b"").decode()) if found else ("words", "")
     path = first.split()[1].partition("?")[0]
     streamed = path == KIRO or "streamGenerate" in path or _STREAM.search(body) is not None
-    return _Request(path, headers, streamed, name, parameter)
+    inputs = len(json.loads(body)["input"]) if path.endswith(VECTORS) else 0
+    return _Request(path, headers, streamed, name, parameter, inputs)
 
 
 async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -376,6 +410,8 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
                 await _send(writer, 404, b'{"error": {"message": "no list"}}')
             elif request.name == "quotes":
                 await _send(writer, 400, json.dumps({"error": {"message": _quoted(request)}}).encode())
+            elif request.path.endswith(VECTORS) and request.name in EMBEDDINGS:
+                await _send(writer, 200, EMBEDDINGS[request.name](request.inputs))
             elif request.name in RAW:
                 async for data in RAW[request.name](writer):
                     writer.write(data)

@@ -113,7 +113,7 @@ class Share:
         """
         if not self._bodies.add(size, self._size + size):
             raise TooBusy(
-                "too many bytes of requests are held at present; try again later",
+                "too many bytes of requests and embeddings are held at present; try again later",
                 code="bodies_full",
                 retry_after=_ROOM_AFTER,
             )

@@ -7,30 +7,35 @@ but for one at another model, whose vectors mean something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
+from anyio.lowlevel import checkpoint
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import Estimate
 from kiro_asgi.asgi.exchange.model_routes import Permit, Route, require_permit
-from kiro_asgi.asgi.exchange.output import Output, Whole
+from kiro_asgi.asgi.exchange.output import Whole
 from kiro_asgi.asgi.exchange.plan import first_event_timeout
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.exchange.settling import Settler
-from kiro_asgi.asgi.protocol import Headers, Send
-from kiro_asgi.asgi.scheduling import Offload
+from kiro_asgi.asgi.protocol import Headers, Send, respond_while_made
+from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import EmbeddingDialect, ParsedEmbeddings
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.embeddings import WIDTH, EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.base import Credential, Embedder, Rendered, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, Embedder, EmbeddingReader, Rendered, Upstream, UpstreamRequest
 from kiro_asgi.upstreams.headers import JSON, require_media_type
+
+_SLICE: Final = 2 * 1024
+"""Bytes of an answer that are read in one go: of vectors of one number, those take 2 ms."""
 
 
 @define(kw_only=True)
@@ -44,6 +49,18 @@ class EmbeddingRequest:
     """Bytes of the request."""
 
     parsed: ParsedEmbeddings
+    _hold: Callable[[int], None]
+    _held: int = field(init=False, default=0)
+
+    def hold(self, size: int) -> None:
+        """Make room for *size* bytes of vectors in all, until they have gone out.
+
+        Raises:
+            TooBusy: There is none now.
+        """
+        if size > self._held:
+            self._hold(size - self._held)
+            self._held = size
 
     @property
     def model(self) -> str:
@@ -75,6 +92,9 @@ class Made:
 
     length: int = 0
     """Numbers of each vector; 0 before there is any."""
+
+    rendered: tuple[int, Credential, Rendered] | None = None
+    """The latest request, with the place of its part, and whose name it is in."""
 
     def add(self, made: Embeddings) -> None:
         """Keep the answer to the next part."""
@@ -111,9 +131,14 @@ class EmbeddingExchange:
 
     @property
     def rendered(self) -> Rendered:
-        """The next part."""
-        assert self.next_part is not None, "all parts are answered"
-        return Rendered(self.embedder.request(self.next_part, self.route.model, self.credential))
+        """The next part; looked at often, so made once."""
+        asked, at, kept = self.next_part, len(self.made.answers), self.made.rendered
+        assert asked is not None, "all parts are answered"
+        if kept is not None and kept[:2] == (at, self.credential):
+            return kept[2]
+        rendered = Rendered(self.embedder.request(asked, self.route.model, self.credential))
+        self.made.rendered = at, self.credential, rendered
+        return rendered
 
     @property
     def operation(self) -> str:
@@ -151,7 +176,12 @@ class EmbeddingExchange:
 
     def with_credential(self, credential: Credential) -> EmbeddingExchange:
         """The same request in the name of *credential*."""
-        return evolve(self, credential=credential)
+        return evolve(self, credential=credential).made_ready()
+
+    def made_ready(self) -> EmbeddingExchange:
+        """The same, with its request rendered: that of many texts takes long."""
+        self.rendered  # noqa: B018  kept
+        return self
 
     def with_route(self, route: Route) -> EmbeddingExchange:
         """The same request, with another way to go on if it fails."""
@@ -170,9 +200,7 @@ class EmbeddingExchange:
     ) -> EmbeddingOutput:
         """Where the vectors go: into one body."""
         request = self.request
-        return EmbeddingOutput(
-            send, headers, clock, lambda made: request.dialect.render_embeddings(made, request.parsed)
-        )
+        return EmbeddingOutput(send, headers, lambda made: request.dialect.render_embeddings(made, request.parsed))
 
     def reading(self, output: EmbeddingOutput, context: AnswerContext) -> EmbeddingReading:
         """Make the reader of one attempt's answers into *output*."""
@@ -181,10 +209,12 @@ class EmbeddingExchange:
 
 @define
 class EmbeddingOutput(Whole[Embeddings]):
-    """Sends all vectors in one body."""
+    """Sends all vectors in one body, which is made while it is sent: as decimals they take three times their room."""
 
-    _clock: Callable[[], float]
     _render: Callable[[Embeddings], Iterable[bytes]]
+    turn: Callable[[], Awaitable[None]] = field(init=False, default=checkpoint)
+    """Waits for a turn of the event loop where one is due; a reader that shares them with others sets it."""
+
     _made: Embeddings = field(init=False, default=Embeddings(()))
 
     def restart(self) -> None:
@@ -196,19 +226,20 @@ class EmbeddingOutput(Whole[Embeddings]):
 
     async def finish(self) -> None:
         """Send them."""
-        await self._respond_in_slices(self._render(self._made), self._clock)
+        self.committed = self.begun = self.closing = True
+        await respond_while_made(self._send, 200, self._render(self._made), self._headers(), self.turn)
 
 
 @define
-class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
-    """Reads the vectors of each part."""
+class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
+    """Reads the vectors of each part, while they come."""
 
-    _body: bytearray = field(init=False, factory=bytearray)
+    _reader: EmbeddingReader | None = field(init=False, default=None)
 
     @property
     def begun(self) -> bool:
-        """Never: a part of an answer is nothing to wait for the rest of."""
-        return False
+        """Whether a vector has come: from then on the service is silent only where no other comes."""
+        return self._reader is not None and self._reader.size > 0
 
     @property
     def usage(self) -> Usage | None:
@@ -238,14 +269,12 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
             return None
         exchange = self._exchange
         await self._advance()
-        body, self._body = bytes(self._body), bytearray()
-        read = partial(exchange.embedder.read, self._headers, body)
-        made = await self._context.offload.run(len(body), read)
-        asked = exchange.next_part
+        reader, asked, self._reader = self._reader or self._new_reader(), exchange.next_part, None
         assert asked is not None, "an answer to nothing"
+        await self._pace.wait()
+        made = await self._context.offload.run(reader.rest_size, reader.finish)
         require_fitting(made, asked, exchange.made.length)
         exchange.made.add(made)
-        self._require_room(exchange.made.size)
         if exchange.next_part is None:
             return None
         self._accepted = False
@@ -263,17 +292,27 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, Output[Embeddings]]):
         assert usage is not None, "an answer that was not read"
         vectors = (vector for each in self._exchange.made.answers for vector in each.vectors)
         self._output.put([Embeddings(tuple(vectors), usage.input_tokens)])
+        self._output.turn = self._pace.turns().next
         await self._output.finish()
 
     def _accept(self, content_type: str) -> None:
         require_media_type(content_type, (JSON,))
 
+    def _new_reader(self) -> EmbeddingReader:
+        return self._exchange.embedder.reader(self._headers)
+
     async def _advance(self) -> None:
+        reader = self._reader = self._reader or self._new_reader()
+        turns = self._pace.turns()
         for chunk in self._taken():
-            self._body += chunk
-            self._require_room(len(self._body))
+            for at in range(0, len(chunk), _SLICE):
+                await turns.next()
+                reader.feed(chunk[at : at + _SLICE])
+                self._require_room(self._exchange.made.size + reader.size)
+        self._note_event(content=False)
 
     def _require_room(self, size: int) -> None:
+        self._exchange.request.hold(size)
         most = self._settings.limits.answer_bytes
         if size > most:
             message = f"the embeddings have more than {most} bytes (limits.answer_bytes)"
@@ -307,13 +346,15 @@ class EmbeddingFactory(Settler[EmbeddingRequest]):
     """Settles the requests of one application for embeddings."""
 
     _offload: Offload
+    _pace: PerLoop[Pace]
     _estimator: Estimator
 
     async def _settled(self, request: EmbeddingRequest, route: Route) -> EmbeddingExchange:
         require_permit(request.permit, route.provider, route.model)
         embedder, prompt = self.models.embedder(route), request.parsed.prompt
+        await self._pace.here().wait()
         await self._offload.run(request.size, partial(embedder.check, prompt, route.model))
-        return EmbeddingExchange(
+        exchange = EmbeddingExchange(
             request=request,
             route=route,
             embedder=embedder,
@@ -321,6 +362,7 @@ class EmbeddingFactory(Settler[EmbeddingRequest]):
             estimate=await self._offload.run(request.size, partial(self._estimated, prompt)),
             parts=prompt.parts(embedder.size(route.model)),
         )
+        return await self._offload.run(request.size, exchange.made_ready)
 
     def _estimated(self, prompt: EmbeddingPrompt) -> Estimate:
         estimate = self._estimator.estimate_tokens

@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,9 +17,10 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.bedrock.models import behind
-from kiro_asgi.upstreams.embeddings import lacks, purpose_of, read_answer, require_texts, vector_of, vectors_of
+from kiro_asgi.upstreams.embeddings import lacks, purpose_of, require_texts
 from kiro_asgi.upstreams.errors import fields_of
-from kiro_asgi.wire.json import count_of
+from kiro_asgi.upstreams.vectors import VectorReader, vector_of, vectors_of
+from kiro_asgi.wire.json import count, count_of
 
 _COUNTED: Final = "x-amzn-bedrock-input-token-count"
 """Header with the number of tokens of the inputs."""
@@ -108,13 +110,11 @@ class BedrockEmbedder:
         """Render *prompt*."""
         return self.ask(_family_of(model).body(prompt), credential, model)
 
-    def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Embeddings:
-        """Read the answer of either family."""
-        made = read_answer(body, _read)
+    def reader(self, headers: Iterable[tuple[bytes, bytes]]) -> VectorReader:
+        """Reads the answer of either family; where it does not count the tokens, a header does."""
         counted = fields_of(headers).get(_COUNTED, "")
-        if made.tokens is None and counted.isascii() and counted.isdecimal():
-            return Embeddings(made.vectors, count_of({"tokens": int(counted[:18])}, "tokens"))
-        return made
+        tokens = int(counted[:18]) if counted.isascii() and counted.isdecimal() else None
+        return VectorReader(partial(_read, count(tokens)))
 
 
 def _family_of(model: ModelCard) -> EmbeddingFamily:
@@ -130,8 +130,9 @@ def _family_of(model: ModelCard) -> EmbeddingFamily:
     return found
 
 
-def _read(answer: Mapping[str, Any]) -> Embeddings:
+def _read(tokens: int | None, answer: Mapping[str, Any]) -> Embeddings:
     if "embedding" in answer:
-        return Embeddings((vector_of(answer["embedding"]),), count_of(answer, "inputTextTokenCount"))
+        own = count_of(answer, "inputTextTokenCount")
+        return Embeddings((vector_of(answer["embedding"]),), tokens if own is None else own)
     made = answer["embeddings"]
-    return Embeddings(vectors_of(made["float"] if type(made) is dict else made))
+    return Embeddings(vectors_of(made["float"] if type(made) is dict else made), tokens)

@@ -16,7 +16,8 @@ from attrs import frozen
 
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.embeddings import purpose_of, read_answer, require_texts, vectors_of
+from kiro_asgi.upstreams.embeddings import purpose_of, require_texts
+from kiro_asgi.upstreams.vectors import VectorReader, vectors_of
 from kiro_asgi.wire.json import count_of, dumps, object_of
 
 SIZE: Final = 100
@@ -79,9 +80,9 @@ class GeminiEmbedder:
         requests = [{**common, "content": {"parts": [{"text": text}]}} for text in prompt.inputs]
         return self.ask(dumps({"requests": requests}), credential, model)
 
-    def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Embeddings:
-        """Read the answer; newer models count the tokens of the inputs."""
-        return read_answer(body, _read)
+    def reader(self, headers: Iterable[tuple[bytes, bytes]]) -> VectorReader:
+        """Reads the answer; newer models count the tokens of the inputs."""
+        return VectorReader(_read)
 
 
 def _read(answer: Mapping[str, Any]) -> Embeddings:

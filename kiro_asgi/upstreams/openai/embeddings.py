@@ -8,15 +8,15 @@ Source: https://platform.openai.com/docs/api-reference/embeddings/create
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings, checked
+from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.embeddings import lacks, read_answer, vector_of
+from kiro_asgi.upstreams.embeddings import lacks
+from kiro_asgi.upstreams.vectors import VectorReader, vector_of
 from kiro_asgi.wire.json import count_of, dumps, object_of
 
 OPENAI_SIZE: Final = 2_048
@@ -54,9 +54,9 @@ class OpenAIEmbedder:
         """Render *prompt*."""
         return self.ask(dumps(dict(_fields(prompt, model))), credential)
 
-    def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Embeddings:
-        """Read the answer; vectors are put in the order of their ``index``."""
-        return read_answer(body, _read)
+    def reader(self, headers: Iterable[tuple[bytes, bytes]]) -> VectorReader:
+        """Reads the answer; vectors are put in the order of their ``index``."""
+        return VectorReader(_read)
 
 
 def _fields(prompt: EmbeddingPrompt, model: ModelCard) -> Iterator[tuple[str, Any]]:
@@ -76,9 +76,5 @@ def _read(answer: Mapping[str, Any]) -> Embeddings:
     indexed = {entry.get("index", place): entry["embedding"] for place, entry in enumerate(data)}
     if [*range(len(data))] != sorted(indexed):
         raise ValueError("the indexes of the embeddings are not those of the inputs")
-    vectors = tuple(_vector(indexed[place]) for place in range(len(data)))
+    vectors = tuple(vector_of(indexed[place]) for place in range(len(data)))
     return Embeddings(vectors, count_of(object_of(answer.get("usage")), "prompt_tokens"))
-
-
-def _vector(written: Any) -> bytes:
-    return checked(b64decode(written, validate=True)) if type(written) is str else vector_of(written)
