@@ -12,7 +12,7 @@ import attrs
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be_settings, must_be_text, must_stand_for
+from kiro_asgi.interface import must_be, must_be_text, must_stand_for
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
 __all__ = ["Bounds", "Choices", "ExtensionManifest", "ExtensionSettings", "Shape", "setting"]
@@ -61,7 +61,7 @@ class ExtensionManifest(Generic[T]):
     """Make it of its settings, once for each application.  A setting that cannot work is a
     `kiro_asgi.ConfigError`."""
 
-    settings: type[Any] = field(default=ExtensionSettings, validator=must_be_settings(_refused))
+    settings: type[Any] = field(default=ExtensionSettings, validator=must_be(type, _refused))
     """The class of its settings, a frozen attrs class."""
 
 

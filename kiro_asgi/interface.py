@@ -14,8 +14,6 @@ from functools import partial
 from types import FunctionType, UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from attrs import has
-
 _AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 """In the annotation of a plain function: what it returns can be awaited."""
 
@@ -97,16 +95,6 @@ def must_be(kind: type, refused: Refused) -> Callable[[Any, Any, Any], None]:
     def check(manifest: Any, attribute: Any, value: object) -> None:
         if not isinstance(value, kind):
             raise refused(manifest, f"{attribute.name} must be {kind.__name__}, not {value!r:.60}")
-
-    return check
-
-
-def must_be_settings(refused: Refused) -> Callable[[Any, Any, Any], None]:
-    """Make the validator of a manifest's member that is the class of its settings."""
-
-    def check(manifest: Any, attribute: Any, value: object) -> None:
-        if not (isinstance(value, type) and has(value)):
-            raise refused(manifest, f"{attribute.name} must be a frozen attrs class, not {value!r:.60}")
 
     return check
 

@@ -15,7 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be, must_be_settings, must_be_text, must_be_texts, must_stand_for
+from kiro_asgi.interface import must_be, must_be_text, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 from kiro_asgi.wire.json import dumps
@@ -242,7 +242,7 @@ class DialectManifest:
     prefix: str = field(default="", validator=must_be_text(_refused))
     """Path before those of all endpoints, e.g. ``/api``; empty where they are written whole."""
 
-    settings: type[Any] = field(default=DialectSettings, validator=must_be_settings(_refused))
+    settings: type[Any] = field(default=DialectSettings, validator=must_be(type, _refused))
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
     `DialectOptions.settings`.  APIs that come with the package have none."""
 

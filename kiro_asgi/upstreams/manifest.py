@@ -11,7 +11,7 @@ import attrs
 from attrs import Attribute, field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import lacks, must_be_settings, must_be_text, must_be_texts, must_stand_for
+from kiro_asgi.interface import lacks, must_be, must_be_text, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Upstream
@@ -101,7 +101,7 @@ class Manifest(Generic[S]):
     title: str = field(validator=must_be_text(_refused))
     """Name in messages and pages."""
 
-    settings: type[S] = field(validator=must_be_settings(_refused))
+    settings: type[S] = field(validator=must_be(type, _refused))
     """The class of its settings."""
 
     make: Callable[[Configured[S]], Setup] = field(validator=must_stand_for(_make, _refused))

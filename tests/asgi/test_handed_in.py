@@ -254,7 +254,10 @@ MANIFESTS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", MANIFESTS)
 @pytest.mark.parametrize("value", [5, None, (5,), object], ids=repr)
 def test_each_member_of_each_manifest_is_looked_at(kind: str, value: object) -> None:
-    """A value that no member takes is found when the manifest is made, and the message names the member."""
+    """A value that no member takes is found when the manifest is made, and the message names the member.
+
+    A class is taken for that of settings here; what it is has to do with where they are read.
+    """
     manifest, missed = MANIFESTS[kind], []
     for member in fields(type(manifest)):
         try:
@@ -263,7 +266,8 @@ def test_each_member_of_each_manifest_is_looked_at(kind: str, value: object) -> 
             if member.name not in error.message:
                 missed.append(f"{member.name}: {error.message}")
         else:
-            missed.append(f"{member.name} may be {value!r}")
+            if not (member.name == "settings" and isinstance(value, type)):
+                missed.append(f"{member.name} may be {value!r}")
     assert missed == []
 
 
