@@ -1,17 +1,22 @@
 """Programs of other people from PyPI, each in a virtual environment of its own: what they need must not be where the
-gateway is tested."""
+gateway is tested; and the wheel of this checkout, for environments in which it is to be what a user has."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
-__all__ = ["installed", "room"]
+__all__ = ["installed", "room", "wheel"]
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCES: Final = ("kiro_asgi", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+"""What the wheel is built from."""
 
 PATIENCE: Final = 900.0
 """Seconds after which an installation is given up."""
@@ -43,6 +48,17 @@ def installed(requirements: Path, room: Path | None) -> Path:
         _run(str(programs / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(requirements))
         (folder / DONE).touch()
     return programs
+
+
+def wheel(folder: Path) -> Path:
+    """A folder, below *folder*, with the wheel of this checkout."""
+    sources, dist = folder / "sources", folder / "dist"
+    sources.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, sources / name)
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(dist), str(sources))
+    return dist
 
 
 def _run(*command: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from docutils import nodes
@@ -502,10 +503,79 @@ def client_models() -> Iterator[Row]:
 COMPARISON = tomllib.loads((Path(__file__).parent.parent / "explanation" / "comparison.toml").read_text("utf-8"))
 
 
+PEERS = tomllib.loads((Path(__file__).parent.parent / "reference" / "peers.toml").read_text("utf-8"))
+PEER_APIS = {"chat": "Chat Completions", "messages": "Messages"}
+PEER_FIGURES = {"start": "s from the start to the first answer", "idle": "MiB idle", "packages": "packages installed"}
+
+
+def peers(api: str) -> Iterator[Row]:
+    """Figures of one API: the median of the repetitions, and how many times ours that is."""
+    known = {name: peer for name, peer in PEERS["gateways"].items() if api in peer}
+    yield "", *(peer["title"] for peer in known.values())
+    for measure, words in PEERS["measures"].items():
+        ours, *others = (median(peer[api][measure]) for peer in known.values())
+        yield words, f"{ours:.3g}", *(_beside(other, ours) for other in others)
+    yield "streams that were open", *(str(peer[api]["opened"]) for peer in known.values())
+
+
+def _beside(theirs: float, ours: float) -> str:
+    return f"{theirs:.3g} (× {theirs / ours:.2g})" if theirs > 0 < ours else f"{theirs:.3g}"
+
+
+def peers_figures() -> Iterator[Row]:
+    """What is the same whatever API is asked."""
+    yield "", *(peer["title"] for peer in PEERS["gateways"].values())
+    for figure, words in PEER_FIGURES.items():
+        yield words, *(str(peer[figure]) for peer in PEERS["gateways"].values())
+    yield "answers under load that were wrong", *(str(peer["wrong"]) for peer in PEERS["gateways"].values())
+
+
+def peers_wins() -> Iterator[Row]:
+    """Every figure in which another is better than ours; less is better in all of them."""
+    yield "Figure", "API", "kiro_asgi", "Better"
+    ours, *others = PEERS["gateways"].values()
+    for figure, words in PEER_FIGURES.items():
+        found = [f"{peer['title']} {peer[figure]}" for peer in others if peer[figure] < ours[figure]]
+        if found:
+            yield words, "–", str(ours[figure]), ", ".join(found)
+    for api, title in PEER_APIS.items():
+        for measure, words in PEERS["measures"].items():
+            least = median(ours[api][measure])
+            theirs = {peer["title"]: median(peer[api][measure]) for peer in others if api in peer}
+            found = [f"{name} {value:.3g}" for name, value in theirs.items() if value < least]
+            if found:
+                yield words, title, f"{least:.3g}", ", ".join(found)
+
+
+def peers_told(api: str, kind: str) -> Iterator[Row]:
+    """What becomes of texts that are cut anywhere, or of faults."""
+    known = [peer for peer in PEERS["gateways"].values() if api in peer]
+    yield "", *(peer["title"] for peer in known)
+    for name, words in PEERS[kind].items():
+        yield words, *(peer[api][kind][name] for peer in known)
+
+
+def peers_versions() -> Iterator[Row]:
+    yield "What", "Version, or setting"
+    yield "Date of the run", str(PEERS["date"])
+    yield "Python, Node.js", f"{PEERS['python']}, {PEERS['node']}"
+    yield "Repetitions", str(PEERS["repetitions"])
+    yield "Cores", str(PEERS["cores"])
+    yield "Load of the machine at the start of each", ", ".join(f"{load:.1f}" for load in PEERS["load"])
+    yield "ms, the longest between two events of the service itself", ", ".join(f"{gap:.0f}" for gap in PEERS["gap"])
+    yield "What is measured gets the cores first", "yes" if PEERS["first"] else "no"
+    for peer in PEERS["gateways"].values():
+        yield peer["title"], "\n".join((peer["version"], *(f"\n{note}" for note in peer["notes"])))
+
+
 def compared_gateways() -> Iterator[Row]:
     yield "Gateway", "What it is", "Read"
     for gateway in COMPARISON["gateways"].values():
-        yield f"`{gateway['name']} <{gateway['address']}>`__", gateway["what"], str(COMPARISON["date"])
+        yield (
+            f"`{gateway['name']} <{gateway['address']}>`__",
+            gateway["what"],
+            str(gateway.get("date", COMPARISON["date"])),
+        )
 
 
 def compared_features() -> Iterator[Row]:
@@ -576,7 +646,16 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "comparison-gateways": (compared_gateways, "30 50 20"),
     "comparison-ours": (compared_features, "40 12 48"),
     "comparison-kiro": (lambda: compared("kiro"), "40 12 12 12 12 12"),
-    "comparison-many": (lambda: compared("many"), "40 12 12 12 12 12"),
+    "comparison-many": (lambda: compared("many"), "40 10 10 10 10 10 10"),
+    "peers-wins": (peers_wins, "40 18 12 30"),
+    "peers-figures": (peers_figures, "30 14 14 14 14 14"),
+    **{f"peers-{api}": (partial(peers, api), "32 17 17 17 17") for api in PEER_APIS},
+    **{
+        f"peers-{kind}-{api}": (partial(peers_told, api, kind), "28 18 18 18 18")
+        for kind in ("texts", "faults")
+        for api in PEER_APIS
+    },
+    "peers-versions": (peers_versions, "30 70"),
     "responses-tools": (lambda: handled("Kind of tool", fields.TOOL_KINDS), "30 14 56"),
 }
 """Name to rows, the first of them the heading, and the columns' widths."""

@@ -9,7 +9,6 @@ says, or where the first answer comes later than `SOON` after the installation b
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,14 +22,12 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
+from tests.installing import wheel
 from tests.newcomer.pages import Step, matches, steps_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "index.rst", *sorted((ROOT / "docs").glob("tutorial*.rst")))
 OTHERS: Final = tuple(page for page in sorted((ROOT / "docs").rglob("*.rst")) if page not in PAGES)
-SOURCES: Final = ("kiro_asgi", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
-"""What the wheel is built from."""
-
 SOON: Final = 60.0
 """Seconds from the first ``pip install`` to the first answer."""
 
@@ -141,18 +138,6 @@ def _listens() -> bool:
     return True
 
 
-def _wheel(folder: Path) -> Path:
-    """A folder with the wheel of the checkout."""
-    sources, dist = folder / "sources", folder / "dist"
-    sources.mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, sources / name)
-    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(dist), str(sources))
-    subprocess.run(pip, check=True)
-    return dist
-
-
 @contextmanager
 def _reader(dist: Path) -> Iterator[Reader]:
     ours = ("KIRO_", "PYTHON", "VIRTUAL_ENV", "TOX_")
@@ -214,7 +199,7 @@ def main(pages: Sequence[Path]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of what ends the server
     good, given = True, pages or PAGES
     with tempfile.TemporaryDirectory() as folder:
-        dist = _wheel(Path(folder))
+        dist = wheel(Path(folder))
         for page in given:
             done = follow(page, dist)
             seconds = first_answer(done)
