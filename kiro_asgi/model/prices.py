@@ -88,9 +88,15 @@ class Price:
     credit: float = 0.0
     """Of one credit, as the service meters them."""
 
+    unread_images: frozenset[str] = frozenset()
+    """Names of prices of images in an answer by number or size, which no service counts: what an answer with images
+    costs is not known."""
+
     def cost(self, usage: Usage) -> Money | None:
         """What an answer of *usage* costs; ``None`` where it costs credits alone, and the service has not said how
-        many."""
+        many, or where it has images whose price is by number or size."""
+        if usage.image_tokens and self.unread_images:
+            return None
         if self.rates is None and not self.request and usage.metering is None:
             return None
         counted, estimated = self.request, 0.0
@@ -165,7 +171,8 @@ class Prices:
         if not own or price.rates is None:
             return price
         dearer = tuple((tokens, evolve(each, **own)) for tokens, each in price.above)
-        return evolve(price, rates=evolve(price.rates, **own), above=dearer)
+        unread = frozenset[str]() if "image" in own else price.unread_images
+        return evolve(price, rates=evolve(price.rates, **own), above=dearer, unread_images=unread)
 
 
 def _first(rows: Iterable[tuple[str, T]], names: tuple[str, ...]) -> T | None:
@@ -185,6 +192,9 @@ _MEMBERS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Member of a model's entry to the rate that it is."""
+
+_UNREAD_IMAGES: Final = frozenset(("output_cost_per_image", "output_cost_per_pixel"))
+"""Prices of images in an answer that go by their number or size."""
 
 _REQUEST: Final = "input_cost_per_request"
 _ABOVE: Final = re.compile(r"(.+)_above_([0-9]{1,6})k_tokens")
@@ -217,8 +227,9 @@ def _price(name: str, entry: Any) -> Price | None:
     usual = levels.pop(0)
     if "input" not in usual:
         return None
+    unread = frozenset[str]() if "image" in usual else frozenset(each for each in _UNREAD_IMAGES if entry.get(each))
     above = ((tokens, Rates(**{**usual, **rates})) for tokens, rates in sorted(levels.items(), reverse=True))
-    return Price(rates=Rates(**usual), above=tuple(above), request=request)
+    return Price(rates=Rates(**usual), above=tuple(above), request=request, unread_images=unread)
 
 
 def _number(name: str, member: str, value: Any) -> float:

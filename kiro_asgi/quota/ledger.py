@@ -33,6 +33,7 @@ AMOUNTS: Final = (
     "estimated_input_tokens",
     "estimated_output_tokens",
     "credits",
+    "answers_with_credits",
     "cost",
     "estimated_cost",
     "unpriced",
@@ -40,7 +41,8 @@ AMOUNTS: Final = (
     "answers_with_content",
 )
 """Names of what is counted.  Tokens that the service reported and those that we estimated are never one sum, nor are
-their costs; ``unpriced`` are answers whose cost is not known."""
+their costs; ``unpriced`` are answers whose cost is not known, and ``answers_with_credits`` those of which the service
+has said how many credits they took: what one takes on average is of them alone."""
 
 _MOST_ROWS: Final = 10_000
 """Rows that wait at once; further ones are lost, and counted."""

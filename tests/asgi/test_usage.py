@@ -15,7 +15,7 @@ from kiro_asgi.asgi.kept.usage import UsageObserver
 from kiro_asgi.cli import main
 from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.inspector.site import Inspector
-from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.model.events import Metering, Usage, UsageSource
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.memory import MemoryLedger
@@ -49,7 +49,7 @@ async def test_usage_outlives_the_application(gateway, sim, tmp_path, monkeypatc
     assert main(["usage", "--by", "model", "--csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("claude-sonnet-4.5,4,2,")
     assert main(["usage"]) == 0
-    assert {"credits", "requests"} <= {*capsys.readouterr().out.split()}
+    assert {"answers_with_credits", "credits", "requests"} <= {*capsys.readouterr().out.split()}
     assert main(["usage", "--until", "2001-01-01", "--csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
 
@@ -73,6 +73,19 @@ def test_told_and_estimated_tokens_are_never_one_sum():
         "estimated_input_tokens": 550,
         "estimated_output_tokens": 70,
     }
+
+
+def test_credits_are_those_of_answers_that_have_them():
+    """Where the service says nothing, what an answer took is not known, and counts towards no average."""
+    ledger = MemoryLedger()
+    writer = UsageWriter(ledger)
+    observer = UsageObserver(writer, ZoneInfo("UTC"))
+    for metering in (Metering(0.25), None, Metering(0.5), Metering(0.0)):
+        observer.ended(CALL, evolve(END, usage=Usage(5, 7, metering=metering), plan=PLAN))
+    writer.close()
+    (row,) = ledger.rows("2000-01-01", "2999-01-01")
+
+    assert (row.amounts["requests"], row.amounts["credits"], row.amounts["answers_with_credits"]) == (4, 0.75, 3)
 
 
 @pytest.mark.anyio

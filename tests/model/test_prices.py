@@ -169,6 +169,30 @@ def test_a_table_in_the_public_form_is_read():
     }
 
 
+IMAGE_ENTRIES = [
+    pytest.param({"output_cost_per_image": 0.04}, False, id="by-number"),
+    pytest.param({"output_cost_per_pixel": 1e-08}, False, id="by-size"),
+    pytest.param({"output_cost_per_image": 0.04, "output_cost_per_image_token": 3e-05}, True, id="by-token-as-well"),
+    pytest.param({"output_cost_per_image_token": 3e-05}, True, id="by-token"),
+    pytest.param({"output_cost_per_image": None, "input_cost_per_image": 0.01}, True, id="of-the-prompt"),
+    pytest.param({}, True, id="none"),
+]
+
+
+@pytest.mark.parametrize(("more", "known"), IMAGE_ENTRIES)
+def test_images_by_number_or_size_have_no_price_that_is_known(more, known):
+    """No service counts them: an answer without any costs its tokens, one with some is not known."""
+    entry = {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06, **more}
+    prices = Prices(table=read_table({"painter": entry}))
+    price = prices.of("gemini", "painter")
+    dearer = evolve(prices, images=(("painter", 5e-05),)).of("gemini", "painter")
+    usage = evolve(COUNTED_USAGE, image_tokens=2)
+
+    assert price.cost(COUNTED_USAGE) is not None
+    assert (price.cost(usage) is not None) is known
+    assert dearer.cost(usage) is not None, "the operator's row has a price for their tokens"
+
+
 @pytest.mark.parametrize(
     ("document", "words"),
     [

@@ -112,6 +112,7 @@ def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
         yield "thinking_tokens", usage.thinking_tokens
     if usage.metering is not None:
         yield "credits", usage.metering.amount
+        yield "answers_with_credits", 1
 
 
 def new_ledger(settings: Settings) -> Ledger:

@@ -57,6 +57,11 @@ export function cost(value) {
   return value === 0 ? "0" : value < 0.0001 ? "< 0.0001" : value < 0.01 ? value.toFixed(4) : value.toFixed(value < 1 ? 3 : 2);
 }
 
+/** @param {number} value as the service meters them */
+export function credits(value) {
+  return value ? String(Number(value.toFixed(4))) : "";
+}
+
 /** What one answer cost, `≈` before what was estimated: the two are never one sum. @param {any} call */
 export function money(call) {
   if (call.cost === undefined) return "";

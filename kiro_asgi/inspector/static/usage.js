@@ -4,16 +4,16 @@
 import { ask } from "./api.js";
 import { bars } from "./charts.js";
 import { h, table } from "./dom.js";
-import { cost, count, seconds } from "./format.js";
+import { cost, count, credits, seconds } from "./format.js";
 
 const PARTS = ["day", "key", "group", "upstream", "model"];
 
-const AMOUNTS = /** @type {[string, string, (value: any) => string][]} */ ([
+const AMOUNTS = /** @type {[string, string, (value: any, each: any) => string][]} */ ([
   ["requests", "Requests", count], ["failures", "Failed", count],
   ["input_tokens", "Input, counted", count], ["estimated_input_tokens", "Input, estimated", count],
   ["output_tokens", "Output, counted", count], ["estimated_output_tokens", "Output, estimated", count],
   ["cache_read_tokens", "From a cache", count], ["cache_write_tokens", "Into a cache", count],
-  ["thinking_tokens", "Thinking", count], ["credits", "Credits", count],
+  ["thinking_tokens", "Thinking", count], ["credits", "Credits", credits], ["answers_with_credits", "Credits per answer", (_, each) => credits(each.credits / each.answers_with_credits)],
   ["cost", "Cost, counted", cost], ["estimated_cost", "Cost, estimated", cost], ["unpriced", "Without a price", count],
 ]);
 
@@ -80,7 +80,7 @@ export class Usage {
       told.totals.length ? table(`Sums from ${told.first} to ${told.last}${told.cut ? ", the last 5,000" : ""}`,
         [...by, ...columns.map(([, head]) => head), "First content"],
         told.totals.map((/** @type {any} */ each) => [
-          ...by.map((part) => each[part]), ...columns.map(([name, , words]) => words(each[name])),
+          ...by.map((part) => each[part]), ...columns.map(([name, , words]) => words(each[name], each)),
           each.answers_with_content ? seconds(each.first_content_seconds / each.answers_with_content) : ""]), by.length) : h("p", { class: "note" }, "No call was counted in these days. Usage appears here a few seconds after a call has ended."),
       h("p", { class: "note" }, "Usage is written every few seconds, and belongs to the day on which the call began. Counted: by the service. Estimated: by the gateway, where the service sends no count."));
   }
