@@ -299,6 +299,12 @@ class Answer:
         return None if self._fingerprinter is None else self._fingerprinter.fingerprint
 
     @property
+    def thinking_member(self) -> str:
+        """Name under which the service has sent thinking; empty where it has not, or the plan did not ask for one."""
+        signatures = self._call_signatures
+        return "" if signatures is None or signatures.thinking is None else signatures.thinking.member
+
+    @property
     def call_signatures(self) -> Mapping[str, str]:
         """Call id to signature so far, where the plan asked for that."""
         return {} if self._call_signatures is None else self._call_signatures.found

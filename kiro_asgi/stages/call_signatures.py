@@ -62,7 +62,8 @@ class HeardThinking(Filter[Delta]):
 
     _pieces: list[str] = field(init=False, factory=list)
     _size: int = field(init=False, default=0)
-    _member: str = field(init=False, default="")
+    member: str = field(init=False, default="")
+    """The name of what came last; empty for none."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas."""
@@ -73,7 +74,7 @@ class HeardThinking(Filter[Delta]):
 
     def _take(self, item: ThinkingDelta) -> None:
         """Add *item*; what is longer than `SIGNATURE_BYTES` is not kept at all."""
-        self._size, self._member = self._size + len(item.text), item.member
+        self._size, self.member = self._size + len(item.text), item.member
         if self._size <= SIGNATURE_BYTES:
             self.budget.take(getsizeof(item.text))
             self._pieces.append(item.text)
@@ -84,7 +85,7 @@ class HeardThinking(Filter[Delta]):
         self._pieces, self._size = [], 0
         if size > SIGNATURE_BYTES or not text.strip():
             return ""
-        return marked(self.owner, KEPT, KeptThinking(text, self._member).encode())
+        return marked(self.owner, KEPT, KeptThinking(text, self.member).encode())
 
 
 @define

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -328,6 +328,15 @@ class Forwarding(Protocol):
             model: The model that is asked.
             stream: Whether the client wants the answer as it comes.
         """
+        ...
+
+
+@runtime_checkable
+class NamingUpstream(Protocol):
+    """One whose servers have several names for thinking."""
+
+    def naming_thinking(self, member: str) -> Upstream:
+        """This upstream, for a model that has sent thinking as *member*, and wants it back as that."""
         ...
 
 

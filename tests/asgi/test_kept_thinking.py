@@ -185,3 +185,33 @@ async def test_thinking_that_is_too_long_is_not_kept(app: App, sim: Any) -> None
     await chat(app, [ASKED, *called("a")])
 
     assert [message.get("reasoning") for message in sent(sim)] == [None]
+
+
+MESSAGES = {"model": "local/gpt-4o", "max_tokens": 99, "thinking": {"type": "enabled", "budget_tokens": 9}}
+
+
+@pytest.mark.parametrize("member", ["reasoning_content", "reasoning", "reasoning_text"])
+async def test_the_server_s_name_holds_for_answers_without_calls(member: str, app: App, sim: Any) -> None:
+    """It is known of the model: clients of other APIs know none, and those of Chat Completions know the gateway's."""
+    sim.enqueue(answer({member: THOUGHT}, {"content": "A tree."}, end="stop"), PLAIN, PLAIN, operation=CHAT)
+    first = await post("/v1/messages", {**MESSAGES, "messages": [ASKED]}).run(app)
+    spoken = {"role": "assistant", "content": first.json()["content"]}
+    assert [block["type"] for block in spoken["content"]] == ["thinking", "text"]
+    assert (await post("/v1/messages", {**MESSAGES, "messages": [ASKED, spoken, ASKED]}).run(app)).status == 200
+    assert [message.get(member) for message in sent(sim)] == [THOUGHT]
+
+    echoed = {"role": "assistant", "content": "A tree.", "reasoning_content": THOUGHT}
+    assert await chat(app, [ASKED, echoed, ASKED]) == 200
+    [message] = sent(sim)
+    assert {name for name in message if name.startswith("reasoning")} == {member}
+    assert message[member] == THOUGHT
+
+
+async def test_another_model_s_name_is_not_known(app: App, sim: Any) -> None:
+    """Nor that of another server: what the client says counts there."""
+    sim.enqueue(answer({"reasoning": THOUGHT}, {"content": "A tree."}, end="stop"), PLAIN, PLAIN, operation=CHAT)
+    await chat(app, [ASKED])
+    echoed = {"role": "assistant", "content": "A tree.", "reasoning_content": THOUGHT}
+    for model in ("local/gpt-5", "elsewhere/gpt-4o"):
+        assert await chat(app, [ASKED, echoed, ASKED], model=model) == 200
+        assert [message.get("reasoning_content") for message in sent(sim)] == [THOUGHT]

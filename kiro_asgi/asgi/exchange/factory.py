@@ -26,7 +26,7 @@ from kiro_asgi.model.history import longest_that_fits
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.estimate import Calibration, Estimator
-from kiro_asgi.upstreams.base import Credential, Rendered, Upstream
+from kiro_asgi.upstreams.base import Credential, NamingUpstream, Rendered, Upstream
 
 
 @frozen
@@ -165,8 +165,10 @@ class ExchangeFactory(Settler[ClientRequest]):
     async def _learn(self, exchange: TranslatedExchange, answer: Answer) -> None:
         """Learn from an answer that has been given."""
         assert answer.end is not None, "the answer has not ended"
-        route = exchange.route
-        route.provider.learn(route.model, exchange.upstream)
+        route, upstream = exchange.route, exchange.upstream
+        if (member := answer.thinking_member) and isinstance(upstream, NamingUpstream):
+            upstream = upstream.naming_thinking(member)
+        route.provider.learn(route.model, upstream)
         if not answer.resumed:  # a prompt that was read several times was counted several times
             self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
         if answer.call_signatures:

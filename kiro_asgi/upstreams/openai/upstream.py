@@ -385,6 +385,9 @@ class OpenAIUpstream(OpenAIServer):
     thinking_field: str = AS_SENT
     """Member of earlier answers in which their thinking is handed back; `AS_SENT` for the one that the client sent."""
 
+    heard_field: str = ""
+    """The one in which the server has sent thinking, and which counts then; empty where that is not known."""
+
     demands_thinking: bool = False
     """The server wants thinking in each of them."""
 
@@ -464,7 +467,7 @@ class OpenAIUpstream(OpenAIServer):
             include_usage=self.include_usage,
             short_ids=wants_short_ids(self.call_ids, self.host(credential.endpoint or self.endpoint), model.id),
             replay_thinking=REPLAYED not in self.without and ((custom and self.replay_thinking) or demanded),
-            thinking_field=self.thinking_field,
+            thinking_field=self._returned_field,
             demands_thinking=REPLAYED not in self.without and demanded,
             thinking_control=self.thinking_control,
             efforts=self.efforts,
@@ -509,6 +512,14 @@ class OpenAIUpstream(OpenAIServer):
             return less
         name = chat_refusal(error, rendered.document, self.without)
         return evolve(self, without=(*self.without, name)) if name else None
+
+    @property
+    def _returned_field(self) -> str:
+        return self.heard_field if self.heard_field and self.thinking_field == AS_SENT else self.thinking_field
+
+    def naming_thinking(self, member: str) -> OpenAIUpstream:
+        """This upstream, for a model that has sent thinking as *member*, and wants it back as that."""
+        return self if member == self.heard_field else evolve(self, heard_field=member)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.request`."""
