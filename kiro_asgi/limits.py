@@ -149,6 +149,10 @@ REMEMBERED_BYTES: Final = 1024
 NOTICES: Final = 32
 """Notices of one answer about oddities in it; further ones are left out."""
 
+EARLY_MEMBERS: Final = 256
+"""Objects with members that nobody knows, and such events, that wait for the start of an answer; with more it starts
+without any content: written all at once they would hold up others."""
+
 REMEMBERED_NOTICES: Final = 1_000
 """Notices, references and cut calls that are kept of one answer, each; the first ones are."""
 

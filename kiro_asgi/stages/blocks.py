@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.limits import REMEMBERED_NOTICES
+from kiro_asgi.limits import EARLY_MEMBERS, REMEMBERED_NOTICES
 from kiro_asgi.model.budget import AnswerBudget, size_of
 from kiro_asgi.model.events import (
     Appendix,
@@ -63,7 +63,8 @@ class BlockFramer:
     signature is held until its thinking block closes; one that comes outside of thinking gets a thinking block of its
     own, and so does a marked one (`kiro_asgi.model.signatures`) that comes after another.  Text after a citation or a
     `TextBreak` stands in a block of its own, which continues the one before unless that had a phase; a citation that
-    follows no text is dropped.  What is not understood of the message is held until it starts, for it shows nothing.
+    follows no text is dropped.  What is not understood of the message is held until it starts, for it shows nothing,
+    unless there is much of it.
 
     The framer does not decide: `Stop` and `Usage` come from stages before it, and the last one of each counts.
 
@@ -262,14 +263,15 @@ class BlockFramer:
         return (*self._open_block(BlockKind.OPAQUE, value=delta), *self._close_block())
 
     def _of_message(self, delta: MessageMembers | OpaqueEvent) -> tuple[Event, ...]:
+        if not self._next:  # who writes it may keep it as long as there is no block
+            self.budget.take(size_of(delta))
         if self.started:
             return (delta,)
-        self.budget.take(size_of(delta))
         if isinstance(delta, MessageMembers):
             self._unread.append(delta.unread)
         else:
             self._early.append(delta)
-        return ()
+        return () if len(self._unread) + len(self._early) < EARLY_MEMBERS else tuple(self.begin())
 
     def _input(self, _: ToolInputDelta) -> tuple[Event, ...]:
         raise AssertionError("arguments came while no tool call was open")

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kiro_asgi.errors import AnswerTooLarge
+from kiro_asgi.limits import EARLY_MEMBERS
+from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
     Appendix,
     BlockEnd,
@@ -14,9 +19,11 @@ from kiro_asgi.model.events import (
     Event,
     FollowupPrompt,
     MessageEnd,
+    MessageMembers,
     MessageStart,
     ModelName,
     Notice,
+    OpaqueEvent,
     RedactedThinking,
     ServerCall,
     ServerResult,
@@ -33,6 +40,7 @@ from kiro_asgi.model.events import (
     ToolOutput,
     Usage,
 )
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.blocks import BlockFramer
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from kiro_asgi.testing.grammar.events import check_events
@@ -234,3 +242,19 @@ def test_a_torn_call_is_a_bug(delta: Delta) -> None:
     """Not the client's fault nor the upstream's: the stage before is wrong."""
     with pytest.raises(AssertionError):
         list(BlockFramer().feed([A, delta]))
+
+
+@pytest.mark.parametrize("kind", [MessageMembers, OpaqueEvent])
+def test_members_do_not_wait_in_any_number(kind: Any) -> None:
+    """All at once they would hold up others; and what writers keep for want of a block has the room of the answer."""
+    items = [kind(Unread("a", {f"x_{number}": 1})) for number in range(EARLY_MEMBERS + 3)]
+    framer = BlockFramer(budget=AnswerBudget(10_000_000))
+    found = [*framer.feed(items[: EARLY_MEMBERS - 1])]
+    assert found == []
+    begun, *events = [*framer.feed(items[EARLY_MEMBERS - 1 :]), *framer.feed([TextDelta("a")])]
+
+    assert isinstance(begun, MessageStart)
+    told = [*begun.unread, *(event.unread for event in events if isinstance(event, MessageMembers | OpaqueEvent))]
+    assert told == [item.unread for item in items]
+    with pytest.raises(AnswerTooLarge):
+        [*BlockFramer(budget=AnswerBudget(300_000)).feed(items * 10)]

@@ -123,7 +123,8 @@ class _Members:
             for each in objects_of(members.get("choices")):
                 choice |= each
                 deltas.append(object_of(each.get("delta")))
-                logprobs.append({"logprobs": each["logprobs"]} if "logprobs" in each else {})
+                if "logprobs" in each:
+                    logprobs.append({"logprobs": each["logprobs"]})
         return cls(
             {name: value for name, value in top.items() if name not in _OWN},
             {name: value for name, value in (choice | accumulated(logprobs)).items() if name not in _OWN_CHOICE},
@@ -289,8 +290,8 @@ class ChatEncoder(ChunkStream):
         self._before_content = self._before + b'{"content":'
         self._after_content = b"}" + self._after
         self._begun = False
-        self._held: list[Mapping[str, Any]] = []
-        """Members that wait for the role chunk."""
+        self._held: list[bytes] = []
+        """Chunks of members that wait for the role chunk."""
         self._members = _Members.of(())
         """The latest that have a place at the end."""
         self._calls = 0
@@ -326,17 +327,17 @@ class ChatEncoder(ChunkStream):
         content = b'""' if kind is BlockKind.TEXT else b"null"
         held, self._held = self._held, []
         role = b'%b{"role":"assistant","content":%b}%b' % (self._before, content, self._after)
-        return role + b"".join(map(self._more, held))
+        return role + b"".join(held)
 
     def _start(self, event: MessageStart) -> bytes:
-        self._held += members_of(API, event.unread)
+        self._held += map(self._more, members_of(API, event.unread))
         return b""
 
     def _of_message(self, event: MessageMembers) -> bytes:
         members = members_of(API, (event.unread,))
         if self._begun:
             return b"".join(map(self._more, members))
-        self._held += members
+        self._held += map(self._more, members)
         return b""
 
     def _more(self, members: Mapping[str, Any]) -> bytes:
