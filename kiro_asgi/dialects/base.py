@@ -133,6 +133,10 @@ class DialectTraits:
     recalls: bool = False
     """Whether it is a `RecallingDialect`."""
 
+    too_long: bytes = b""
+    """What of a refusal tells clients that the context window is exceeded, so that they send less; empty for nothing.
+    A service's own refusal that lacks it is told in the words of the API."""
+
     alters_streams: bool = False
     """Whether streams have to differ from those of a service of this API, so that those cannot go through."""
 

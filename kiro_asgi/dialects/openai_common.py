@@ -274,6 +274,9 @@ class Wording:
     """Instead of the error's own, where clients do not know that one."""
 
 
+TOO_LONG: Final = b"context_length_exceeded"
+"""The code by which clients see that the context window is exceeded."""
+
 _INVALID: Final = "invalid_request_error"
 _SPENT: Final = "insufficient_quota"
 
@@ -286,7 +289,7 @@ _WORDINGS: Final = MappingProxyType[type[KiroAsgiError], Wording](
         Unauthorized: Wording(_INVALID, "invalid_api_key", "authentication_error"),
         UnknownModel: Wording(_INVALID, "model_not_found", "not_found_error"),
         BodyTimeout: Wording(_INVALID, "", "timeout_error"),
-        ContextTooLong: Wording(_INVALID, "context_length_exceeded", _INVALID),
+        ContextTooLong: Wording(_INVALID, TOO_LONG.decode(), _INVALID),
         UpstreamError: Wording("server_error"),
         UpstreamUnavailable: Wording("server_error", streamed="overloaded_error"),
         UpstreamUnreachable: Wording("server_error", streamed="overloaded_error"),
@@ -325,7 +328,7 @@ def openai_message(error: KiroAsgiError) -> str:
 def _overflow(error: ContextTooLong) -> str:
     sizes = tokens_in(error)
     if sizes is None:
-        text = f"This model's maximum context length is exceeded: {error.message.removeprefix(_TOO_LONG)}"
+        text = f"This model's maximum context length is exceeded: {error.message.removeprefix(_PREFIX)}"
     else:
         tokens, most = sizes
         text = (
@@ -334,7 +337,7 @@ def _overflow(error: ContextTooLong) -> str:
     return f"{text} Please reduce the length of the messages."
 
 
-_TOO_LONG: Final = "prompt is too long: "
+_PREFIX: Final = "prompt is too long: "
 """The beginning of the message by which clients of the Messages API recognise the error; this API has none."""
 
 

@@ -238,6 +238,29 @@ async def test_a_refusal_of_the_request_is_told_as_it_came(api, stream, direct, 
     assert exchange.headers["x-request-id"].startswith("req_")
 
 
+WORDS = {"anthropic": "prompt is too long", "openai": "context_length_exceeded"}
+"""By which clients of each API see that they have to send less."""
+
+
+@on_each_loop
+@EACH_API
+@EACH_MODE
+@pytest.mark.parametrize("is_known", [True, False], ids=["the API's words", "a proxy's words"])
+async def test_a_prompt_that_is_too_long_is_told_in_words_that_clients_know(api, stream, is_known, direct, sim):
+    """A proxy in between may have words of its own (``litellm.ContextWindowExceededError``), by which no agent sends
+    less; those of the API go through as they are."""
+    report = {"type": "invalid_request_error", "code": WORDS[api] if is_known else None}
+    report["message"] = f"ContextWindowExceededError: context window exceeded {WORDS[api] if is_known else ''}"
+    said = json.dumps({"type": "error", "error": report}).encode()
+    sim.enqueue((Head(status=400, content_type="application/json"), RawBytes(said)), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=stream).run(direct())
+
+    assert (exchange.status, len(asked(sim, api))) == (400, 1)
+    assert WORDS[api] in exchange.content.decode()
+    assert "ContextWindowExceededError" in exchange.json()["error"]["message"]
+    assert (exchange.content == said) is is_known
+
+
 @on_each_loop
 @EACH_API
 @pytest.mark.parametrize(

@@ -469,8 +469,11 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
     def _keep(self, refusal: KiroAsgiError, reply: ServiceReply) -> None:
         """Keep what the service says of the request itself: clients of its API read its words, and ask differently.
 
-        What it says of a credential or a quota is not the client's, and a body that was cut is no answer.
+        What it says of a credential or a quota is not the client's, and a body that was cut is no answer.  A proxy's
+        words for a prompt that is too long may be its own, which no client of the API knows.
         """
+        if isinstance(refusal, ContextTooLong) and self._exchange.source.dialect.traits.too_long not in reply.body:
+            return
         is_whole = len(reply.body) <= REFUSAL_BYTES and essence(reply.content_type) == JSON
         if isinstance(refusal, UpstreamRejected | ContextTooLong) and is_whole and _is_report(reply.body):
             refusal.given = reply

@@ -199,7 +199,7 @@ class AnthropicMessages:
     """Whether streams name licensed sources, in an event that the official SDKs do not know."""
 
     name = API
-    traits = DialectTraits(transparent=True, recalls=True)
+    traits = DialectTraits(transparent=True, recalls=True, too_long=b"prompt is too long")
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:

@@ -108,7 +108,9 @@ class GeminiApi:
     """Of the path."""
 
     name = API
-    traits = DialectTraits(body_type=_JSON, cites_pages_only=True, transparent=True)
+    traits = DialectTraits(
+        body_type=_JSON, cites_pages_only=True, transparent=True, too_long=b"exceeds the maximum number of tokens"
+    )
     _stream = False
 
     @property

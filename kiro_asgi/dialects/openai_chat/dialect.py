@@ -36,7 +36,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     JsonSchema,
     ResultBlock,
 )
-from kiro_asgi.dialects.openai_common import HANDLED, error_reply, unread_words
+from kiro_asgi.dialects.openai_common import HANDLED, TOO_LONG, error_reply, unread_words
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json
@@ -169,7 +169,9 @@ class OpenAIChat:
 
     @traits.default
     def _traits(self) -> DialectTraits:
-        return DialectTraits(cites_pages_only=True, transparent=True, alters_streams=self.usage_in_finish_chunk)
+        return DialectTraits(
+            cites_pages_only=True, transparent=True, too_long=TOO_LONG, alters_streams=self.usage_in_finish_chunk
+        )
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
-from kiro_asgi.dialects.openai_common import HANDLED, unread_words
+from kiro_asgi.dialects.openai_common import HANDLED, TOO_LONG, unread_words
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
@@ -111,7 +111,7 @@ class OpenAIResponses:
     """Encoders of streamed answers, by their style of heartbeats."""
 
     name = API
-    traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True)
+    traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True, too_long=TOO_LONG)
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:
