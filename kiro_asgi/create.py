@@ -122,8 +122,13 @@ def _new_inspector(additions: Additions, insight: Insight) -> Inspector:
         )
     taping = None if settings.content == "none" else insight.taping
     recordings = None if taping is None else Recordings(taping.maker, settings.content, insight.settings)
-    zone = insight.settings.quotas.timezone
-    sources = Sources(accounts=insight.situation.accounts, usage=insight.usage, timezone=zone, recordings=recordings)
+    sources = Sources(
+        accounts=insight.situation.accounts,
+        usage=insight.usage,
+        timezone=insight.settings.quotas.timezone,
+        currency=insight.settings.prices.currency,
+        recordings=recordings,
+    )
     calls = RecentCalls(settings.calls, settings.bytes, None if taping is None else taping.recorder)
     admits = may_inspect if settings.trust_host else None
     return Inspector(settings, sources, calls, admits, additions.siblings)

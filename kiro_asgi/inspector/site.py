@@ -186,6 +186,9 @@ class Sources:
     timezone: str
     """Where days begin."""
 
+    currency: str
+    """Of all costs."""
+
     recordings: Recordings | None
     """Recordings of what clients and services sent; ``None`` where none are kept."""
 
@@ -346,7 +349,7 @@ class Inspector:
         call = self.calls.find(request_id)
         if call is None:
             raise _Refused(404, _NOT_KEPT % getpid())
-        await _respond_json(send, detail(call))
+        await _respond_json(send, {**detail(call), "currency": self._sources.currency})
 
     async def _change(self, name: str, scope: Scope, send: Send) -> None:
         """Pin or delete a call: all that a viewer can change here, without effect on clients.
@@ -397,6 +400,7 @@ class Inspector:
         first, last, parts = self._usage_query(scope)
         found = await self._totals(first, last, parts)
         content = {"kept": True, "first": first, "last": last, "by": parts, "cut": len(found) > _MOST_TOTALS}
+        content["currency"] = self._sources.currency
         await _respond_json(send, {**content, "totals": [total.named(parts) for total in found[-_MOST_TOTALS:]]})
 
     async def _usage_table(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -481,6 +485,7 @@ class Inspector:
             "bytes": self.calls.size,
             "most_bytes": self._settings.bytes,
             "most_calls": self._settings.calls,
+            "currency": self._sources.currency,
             "calls": [row(call) for call in changes.calls],
         }
         number = f"{self._run}-{changes.seen.change}-{changes.seen.gone}".encode()

@@ -169,6 +169,28 @@ def test_pages_are_accessible(scheme, driver, site, scripts):
     assert [url for url in loaded if not url.startswith(site.inspector)] == []
 
 
+def test_the_list_fits_a_desk(driver, site):
+    """Nothing of it is to the side at 1,280 pixels, and costs have their currency; no legend of a chart is in two
+    lines."""
+    screen(driver, 1280)
+    show(driver, "calls")
+    until(lambda: rows(driver))
+    time.sleep(0.7)
+    picture(driver, "list-1280")
+    wide = driver.execute_script("const it = document.querySelector('.rows'); return [it.scrollWidth, it.clientWidth]")
+    assert wide[0] <= wide[1]
+    cells = "return [...document.querySelectorAll('table.calls tbody tr')].map(it => it.cells[11]?.textContent ?? '')"
+    costs = [cost for cost in driver.execute_script(cells) if cost]
+    assert costs and all("$" in cost for cost in costs)
+    show(driver, "usage")
+    time.sleep(0.7)
+    picture(driver, "usage-1280")
+    heights = driver.execute_script("return [...document.querySelectorAll('figcaption')].map(it => it.clientHeight)")
+    assert heights and max(heights) < 30, "one line has about 20 pixels"
+    show(driver, "calls")
+    until(lambda: rows(driver))
+
+
 def test_nothing_that_others_write_becomes_markup(driver, site):
     """A model, a path and a program with hostile names are text, whose hidden characters are seen."""
     before = len(rows(driver))

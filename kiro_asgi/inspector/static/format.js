@@ -51,10 +51,14 @@ export function clock(time) {
   return [when.getHours(), when.getMinutes(), when.getSeconds()].map((each) => String(each).padStart(2, "0")).join(":");
 }
 
-/** @param {number | undefined | null} value in any money */
-export function cost(value) {
+const SIGNS = /** @type {Record<string, string>} */ ({ USD: "$", EUR: "€", GBP: "£" });
+
+/** @param {number | undefined | null} value @param {string} currency of the operator's prices */
+export function cost(value, currency) {
   if (value === undefined || value === null) return "";
-  return value === 0 ? "0" : value < 0.0001 ? "< 0.0001" : value < 0.01 ? value.toFixed(4) : value.toFixed(value < 1 ? 3 : 2);
+  const least = value > 0 && value < 0.0001, sign = SIGNS[currency];
+  const digits = value === 0 ? "0" : least ? "0.0001" : value < 0.01 ? value.toFixed(4) : value.toFixed(value < 1 ? 3 : 2);
+  return `${least ? "< " : ""}${sign ?? ""}${digits}${sign ? "" : ` ${currency}`}`;
 }
 
 /** @param {number} value as the service meters them */
@@ -65,8 +69,8 @@ export function credits(value) {
 /** What one answer cost, `≈` before what was estimated: the two are never one sum. @param {any} call */
 export function money(call) {
   if (call.cost === undefined) return "";
-  const estimated = call.estimated_cost ? [`≈${cost(call.estimated_cost)}`] : [];
-  return (call.cost || !estimated.length ? [cost(call.cost), ...estimated] : estimated).join(" + ");
+  const estimated = call.estimated_cost ? [`≈${cost(call.estimated_cost, call.currency)}`] : [];
+  return (call.cost || !estimated.length ? [cost(call.cost, call.currency), ...estimated] : estimated).join(" + ");
 }
 
 /** Tokens of one answer, `≈` before those that the service did not tell. @param {any} usage */

@@ -14,19 +14,19 @@ function asked(call, glimpse) {
   return [...(glimpse?.tools ?? []).map((/** @type {string} */ each) => h("span", { class: "tool", title: `calls ${each}` }, `⚙ ${each}`)), h("span", { title: glimpse?.asked || false }, glimpse?.asked ?? "")];
 }
 
-/** Columns: head, what is in a cell, and its class; those of class `more` are left out on narrow screens. */
+/** Columns: head, what is in a cell, and its class; those of class `most` are left out unless the screen is wide, and those of class `more` on narrow ones. */
 const COLUMNS = /** @type {[string, (call: any, glimpse?: any) => any, string][]} */ ([
   ["Time", (call) => h("a", { href: `#call/${encodeURIComponent(call.id)}` }, moment(call.time)), ""],
   ["Outcome", (call) => [call.pinned ? "📌 " : "", outcome(call)], "outcome"],
   ["Asked", asked, "asked"],
   ["Model", model, "name"],
-  ["API", (call) => call.api, "more"],
-  ["Upstream", (call) => call.upstream ?? "", "more"],
+  ["API", (call) => call.api, "more most"],
+  ["Upstream", (call) => call.upstream ?? "", "more most"],
   ["Key", (call) => call.principal ?? "", "more"],
   ["Total", (call) => seconds(call.state === "ended" ? call.seconds : (performance.now() - call.began) / 1000), "number more"],
   ["First", (call) => seconds(call.first), "number more"],
   ["Tokens", (call) => tokens(call.usage), "number more"],
-  ["Tokens/s", (call) => pace(call.tokens_per_second), "number more"],
+  ["Tokens/s", (call) => pace(call.tokens_per_second), "number more most"],
   ["Cost", money, "number more"],
   ["Tries", (call) => call.attempts || "", "number more"],
 ]);

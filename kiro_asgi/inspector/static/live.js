@@ -63,7 +63,7 @@ export class Live extends EventTarget {
     const now = performance.now();
     for (const call of told.calls) {
       const began = now - call.seconds * 1000;
-      this.calls.set(call.number, { ...call, has: traits(call), began: call.state === "ended" ? 0 : began });
+      this.calls.set(call.number, { ...call, currency: told.currency, has: traits(call), began: call.state === "ended" ? 0 : began });
     }
     this.room = told;
     this.#become("live");

@@ -8,13 +8,15 @@ import { cost, count, credits, seconds } from "./format.js";
 
 const PARTS = ["day", "key", "group", "upstream", "model"];
 
-const AMOUNTS = /** @type {[string, string, (value: any, each: any) => string][]} */ ([
+const money = (/** @type {number} */ value, /** @type {any} */ _, /** @type {string} */ currency) => cost(value, currency);
+
+const AMOUNTS = /** @type {[string, string, (value: any, each: any, currency: string) => string][]} */ ([
   ["requests", "Requests", count], ["failures", "Failed", count],
   ["input_tokens", "Input, counted", count], ["estimated_input_tokens", "Input, estimated", count],
   ["output_tokens", "Output, counted", count], ["estimated_output_tokens", "Output, estimated", count],
   ["cache_read_tokens", "From a cache", count], ["cache_write_tokens", "Into a cache", count],
   ["thinking_tokens", "Thinking", count], ["credits", "Credits", credits], ["answers_with_credits", "Credits per answer", (_, each) => credits(each.credits / each.answers_with_credits)],
-  ["cost", "Cost, counted", cost], ["estimated_cost", "Cost, estimated", cost], ["unpriced", "Without a price", count],
+  ["cost", "Cost, counted", money], ["estimated_cost", "Cost, estimated", money], ["unpriced", "Without a price", count],
 ]);
 
 /** Every day from one to another. @param {string} first @param {string} last */
@@ -74,13 +76,13 @@ export class Usage {
     this.#found.replaceChildren(
       h("div", { class: "charts" },
         bars("Requests", all, [{ name: "answered", kind: "told", values: of("requests").map((value, at) => value - failed[at]) }, { name: "failed", kind: "failed", values: failed }], count),
-        bars("Input tokens", all, [{ name: "counted by the service", kind: "told", values: of("input_tokens") }, { name: "estimated", kind: "estimated", values: of("estimated_input_tokens") }], count),
-        bars("Output tokens", all, [{ name: "counted by the service", kind: "told", values: of("output_tokens") }, { name: "estimated", kind: "estimated", values: of("estimated_output_tokens") }], count),
+        bars("Input tokens", all, [{ name: "counted", kind: "told", values: of("input_tokens") }, { name: "estimated", kind: "estimated", values: of("estimated_input_tokens") }], count),
+        bars("Output tokens", all, [{ name: "counted", kind: "told", values: of("output_tokens") }, { name: "estimated", kind: "estimated", values: of("estimated_output_tokens") }], count),
         bars("Time to the first content, on average", all, [{ name: "time to the first content", kind: "told", values: first }], seconds)),
       told.totals.length ? table(`Sums from ${told.first} to ${told.last}${told.cut ? ", the last 5,000" : ""}`,
         [...by, ...columns.map(([, head]) => head), "First content"],
         told.totals.map((/** @type {any} */ each) => [
-          ...by.map((part) => each[part]), ...columns.map(([name, , words]) => words(each[name], each)),
+          ...by.map((part) => each[part]), ...columns.map(([name, , words]) => words(each[name], each, told.currency)),
           each.answers_with_content ? seconds(each.first_content_seconds / each.answers_with_content) : ""]), by.length) : h("p", { class: "note" }, "No call was counted in these days. Usage appears here a few seconds after a call has ended."),
       h("p", { class: "note" }, "Usage is written every few seconds, and belongs to the day on which the call began. Counted: by the service. Estimated: by the gateway, where the service sends no count."));
   }
