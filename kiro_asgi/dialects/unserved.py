@@ -30,7 +30,7 @@ class Unserved:
 
 UNSERVED: Final[tuple[Unserved, ...]] = (
     Unserved(
-        "embeddings have one form here: ask for them below /v1, as clients of Chat Completions do",
+        "embeddings have one form here, that of OpenAI's API: ask for them there (embeddings, below /v1), Gemini's too",
         words=("embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
     ),
     Unserved(

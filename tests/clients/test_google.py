@@ -64,6 +64,14 @@ def test_errors(genai: dict[str, Any], version: str) -> None:
     assert genai[f"{version} broken"]["thrown"][0] == "ServerError"
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_embeddings_are_asked_for_elsewhere(genai: dict[str, Any], version: str) -> None:
+    """A client of this API is told where."""
+    refused = genai[f"{version} embedded"]
+    assert refused["thrown"] == ["ServerError", 501, "UNIMPLEMENTED"]
+    assert "ask for them there (embeddings, below /v1)" in refused["message"]
+
+
 def test_langchain(gateway: Gateway, home: Path) -> None:
     """Text whole and in pieces, and an agent with a tool."""
     seen = asked(gateway, "langchain.txt", "with_langchain.py", home)

@@ -13,13 +13,14 @@ from google.genai import errors, types
 
 GIVEN = json.load(sys.stdin)
 MODEL = GIVEN["model"]
+EMBEDDER = "gemini-embedding-001"
 
 
 def report(name: str, ask: Callable[[], Any]) -> None:
     try:
         seen = {"value": ask()}
     except errors.APIError as error:
-        seen = {"thrown": [type(error).__name__, error.code, error.status]}
+        seen = {"thrown": [type(error).__name__, error.code, error.status], "message": error.message}
     print(json.dumps({"name": name, **seen}))
 
 
@@ -65,6 +66,7 @@ def ask(label: str, google: genai.Client) -> None:
     report(f"{label} chat", lambda: chat(google, stream=False))
     report(f"{label} streamed chat", lambda: chat(google, stream=True))
     report(f"{label} broken", lambda: streamed(google, GIVEN["broken"]))
+    report(f"{label} embedded", lambda: len(google.models.embed_content(model=EMBEDDER, contents="a cat").embeddings))
     report(f"{label} unknown", lambda: google.models.get(model="nonesuch").name)
 
 
