@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 from attrs import frozen
 
 from kiro_asgi import create_app
@@ -294,3 +295,24 @@ async def test_an_end_that_says_nothing_is_seen_by_all(client, name, stream, ser
     assert recorder.end.notices["stop.unknown:tired"] == 1
     assert ("stop.unknown:tired", 1) in [(code, count) for (_, code), count in sums.of(NOTICES.name).items()]
     assert [row(call)["notices"]["stop.unknown:tired"] for call in recent.changes(Seen(), 8).calls] == [1]
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses"])
+async def test_what_is_passed_over_holds_nobody_up(client, gateway, service, sim, monkeypatch):
+    """Much that leads to nothing is read a little at a time: between, others have their turn."""
+    turns: list[int] = []
+
+    async def turn() -> None:
+        turns.append(1)
+        await checkpoint()
+
+    monkeypatch.setattr("kiro_asgi.asgi.exchange.translated.checkpoint", turn)
+    monkeypatch.setattr("kiro_asgi.asgi.exchange.translated.PART", 0.0)
+    each = FORMS["messages"]
+    data = sse(*said(*[{"type": f"hologram_{number}", "of": "a cat"} for number in range(2000)]))
+    sim.answer_with(answering(each, data))
+    exchange = await asking(client, each.model, True).run(gateway(**slices(service, each)))
+    sim.answer_with(None)
+
+    assert b"hologram_0" in exchange.content
+    assert len(turns) >= len(data) // (64 * 1024)

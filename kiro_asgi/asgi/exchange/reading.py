@@ -57,6 +57,9 @@ Item = TypeVar("Item")
 _MUCH: Final = 1024 * 1024
 """Bytes of one item from which on work leaves the event loop: it would take 20 to 50 ms."""
 
+_AT_ONCE: Final = 16 * 1024
+"""Bytes of a read after which to look at the clock, where they lead to nothing: much that is passed over, or held."""
+
 _LOOK: Final = 16
 """Items between two looks at the clock."""
 
@@ -325,6 +328,16 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         self._chunks.clear()
         self._held += sum(map(len, chunks))
         return chunks
+
+    def _batches(self) -> Iterator[list[bytes]]:
+        """The same, no more at once than others should wait for, but where a thread takes it."""
+        chunks = self._taken()
+        if self._held >= _MUCH or sum(map(len, chunks)) <= _AT_ONCE:
+            yield chunks
+            return
+        whole = b"".join(chunks)
+        for start in range(0, len(whole), _AT_ONCE):
+            yield [whole[start : start + _AT_ONCE]]
 
     async def _push(self) -> None:
         if await self._output.push():

@@ -8,11 +8,12 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from anyio.lowlevel import checkpoint
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
 from kiro_asgi.asgi.exchange.model_routes import Route
-from kiro_asgi.asgi.exchange.output import Collected, Output, Streamed, Synthetic
+from kiro_asgi.asgi.exchange.output import PART, Collected, Output, Streamed, Synthetic
 from kiro_asgi.asgi.exchange.plan import expected_answer, first_event_timeout, plan_answer
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading
 from kiro_asgi.asgi.kept.memory import Recovered
@@ -282,7 +283,11 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         answer = self.answer
         assert answer is not None, "bytes of an answer that has no stages"
         seen = answer.events_seen
-        await self._put(answer.feed(self._taken()))
+        for number, batch in enumerate(self._batches()):
+            if number and self._worked >= PART:
+                await self._push()
+                await checkpoint()
+            await self._put(answer.feed(batch))
         await self._push()
         if answer.events_seen != seen:
             self._note_event(content=answer.opened)
