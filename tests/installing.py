@@ -45,7 +45,8 @@ def installed(requirements: Path, room: Path | None) -> Path:
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     if not (folder / DONE).is_file():
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
-        _run(str(programs / "python"), "-m", "pip", "install", "--quiet", "--requirement", str(requirements))
+        # Isolated: what PYTHONPATH names, e.g. this checkout, would count as installed.
+        _run(str(programs / "python"), "-I", "-m", "pip", "install", "--quiet", "--requirement", str(requirements))
         (folder / DONE).touch()
     return programs
 

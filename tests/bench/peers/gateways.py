@@ -86,7 +86,7 @@ def _surroundings(started: Started, **more: str) -> dict[str, str]:
 def _distributions(python: Path) -> dict[str, str]:
     """Names and versions of what is installed beside *python*, without what every environment has."""
     done = subprocess.run(
-        [str(python), "-m", "pip", "list", "--format", "json"], capture_output=True, text=True, check=True
+        [str(python), "-I", "-m", "pip", "list", "--format", "json"], capture_output=True, text=True, check=True
     )
     own = ("pip", "setuptools", "wheel")
     return {each["name"].lower(): each["version"] for each in json.loads(done.stdout) if each["name"] not in own}
@@ -239,6 +239,7 @@ GATEWAYS: Final = (
             "Portkey has ``@hono/node-server`` 1.13.8: with what ``npm install`` takes (1.19.19; 1.18.2 as well) each "
             "request was answered with 500. It serves Messages only in front of services that speak them.",
             "Portkey's gateway itself asks clients for no key.",
+            "Portkey's source waits 25 ms before the first event of each stream.",
         ),
     ),
     Gateway(
