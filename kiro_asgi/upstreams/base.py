@@ -349,6 +349,11 @@ class EmbeddingReader(Protocol):
         ...
 
     @property
+    def length(self) -> int:
+        """Bytes of the first vector; 0 before it has come."""
+        ...
+
+    @property
     def rest_size(self) -> int:
         """Bytes that `finish` reads."""
         ...

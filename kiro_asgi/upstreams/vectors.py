@@ -84,6 +84,11 @@ class VectorReader:
         self._come = self._come[at:]
 
     @property
+    def length(self) -> int:
+        """Bytes of the first vector; 0 before it has come."""
+        return len(self._vectors[0]) if self._vectors else 0
+
+    @property
     def rest_size(self) -> int:
         """Bytes of the document without the vectors."""
         return len(self._rest)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from itertools import chain
 from typing import Any
 
+import anyio
 import httpx2
 import openai
 import pytest
@@ -17,7 +18,7 @@ from kiro_asgi import App, Observer, create_app
 from kiro_asgi.limits import EMBEDDING_DIMENSIONS, EMBEDDING_INPUTS
 from kiro_asgi.observers import CallFacts, EndFacts
 from kiro_asgi.quota.settings import hash_of
-from kiro_asgi.simulator import Head, Pause, RawBytes, Simulator, json_answer, refusal
+from kiro_asgi.simulator import Head, Pause, RawBytes, Simulator, Stall, json_answer, refusal
 from kiro_asgi.simulator.embeddings import vector
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, get, post
@@ -417,6 +418,20 @@ async def test_vectors_have_the_room_of_bodies(sim):
         refused, made = await embed(app, ["a"] * 20), await embed(app, ["a"] * 8)
         assert (refused.status, made.status) == (503, 200)
         assert float(refused.headers["retry-after"]) > 0
+    await app.aclose()
+
+
+async def test_room_is_taken_for_all_vectors_with_the_first(sim):
+    """Before the others come: else many requests would get as far as it reaches, and none of them to its end."""
+    limits = {"body_bytes": 65_536, "body_bytes_in_flight": 131_072}
+    app = create_app(settings_for(sim.url, {**services(sim), "limits": limits}))
+    first = RawBytes(json.dumps({"index": 0, "embedding": [0.5] * 3_000}).encode())
+    script = (Head(content_type="application/json"), RawBytes(b'{"data":['), first, Stall())
+    sim.enqueue(script, operation="openai.embed")
+    with anyio.fail_after(10):
+        refused = await embed(app, ["a"] * 12)
+
+    assert refused.status == 503
     await app.aclose()
 
 

@@ -303,12 +303,14 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
 
     async def _advance(self) -> None:
         reader = self._reader = self._reader or self._new_reader()
-        turns = self._pace.turns()
+        turns, inputs = self._pace.turns(), self._exchange.sizes()["inputs"]
         for chunk in self._taken():
             for at in range(0, len(chunk), _SLICE):
                 await turns.next()
                 reader.feed(chunk[at : at + _SLICE])
-                self._require_room(self._exchange.made.size + reader.size)
+                # The first vector says how much all will take.  Were room made for each by itself, many requests would
+                # get as far as it reaches, and none of them to its end.
+                self._require_room(max(self._exchange.made.size + reader.size, reader.length * inputs))
         self._note_event(content=False)
 
     def _require_room(self, size: int) -> None:
