@@ -67,7 +67,7 @@ _PNG_HEAD: Final = 33
 
 _NUMBERS: Final = (
     (r"\b(?:req|msg|tooluse|call|toolu|key)[_:][0-9a-zA-Z_-]+", "id"),
-    (r"(?:≈|< )*\d[\d.,:/]*", "#"),
+    (r"(?:≈|< |[$€£])*\d[\d.,:/]*", "#"),
     (r"# (?:ms|min # s|s)\b", "# s"),
     (r"# (?:B|KiB|MiB|GiB)\b", "# B"),
     (r"\s+", " "),
