@@ -21,6 +21,7 @@ SIMULATED = "`JSON_DEPTH`, by `loads`, of the simulator, which answers tests"
 
 COMPOSED = "secrets are looked for when something is recorded, and by then all parts are made"
 READ = "`JSON_DEPTH`, by `loads`"
+NAMED = "each names the step that comes next, and a loop calls it"
 SHOWN = "a depth of its own, below which nothing is shown"
 
 BOUNDED = {
@@ -94,6 +95,7 @@ BOUNDED = {
     "upstreams.kiro.request": {"_characters": PARTS},
     "upstreams.openai.answer": {"_thought": READ},
     "upstreams.openai.request": {"_inner": PROMPT, "_with_items": PROMPT},
+    "upstreams.vectors": dict.fromkeys((f"VectorReader.{it}" for it in ("_numbers", "_open", "_skip", "_text")), NAMED),
     "simulator.anthropic.__init__": {"_images": SIMULATED},
     "simulator.gemini.__init__": {"_lower": SIMULATED},
     "simulator.gemini.encoder": {"_plain": SIMULATED},

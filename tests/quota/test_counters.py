@@ -30,9 +30,9 @@ async def test_a_rate_lets_in_what_it_says_and_no_more(engine):
 
 async def test_a_rate_fills_again(engine):
     async with engine() as made:
-        claim = Rate("alice|requests", 2, seconds=0.1)
+        claim = Rate("alice|requests", 2, seconds=1.0)
         assert [type(await made.counters.take([claim])) for _ in range(3)] == [Granted, Granted, Refused]
-        await anyio.sleep(0.06)
+        await anyio.sleep(0.6)
         assert isinstance(await made.counters.take([claim]), Granted)
 
 
@@ -82,11 +82,11 @@ async def test_leases_are_held_until_they_are_released(engine):
 
 async def test_leases_of_the_dead_end(engine):
     async with engine() as made:
-        dead = [Lease("alice|streams", 2, name, seconds=0.05) for name in ("a", "b")]
+        dead = [Lease("alice|streams", 2, name, seconds=0.5) for name in ("a", "b")]
         for lease in dead:
             await made.counters.take([lease])
         await made.counters.renew([Lease("alice|streams", 2, "b", seconds=60)])
-        await anyio.sleep(0.1)
+        await anyio.sleep(0.6)
 
         new = [Lease("alice|streams", 2, name) for name in ("c", "d")]
         assert [type(await made.counters.take([lease])) for lease in new] == [Granted, Refused]
