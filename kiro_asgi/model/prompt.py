@@ -201,6 +201,9 @@ class ToolCallPart:
     cache: str = field(default="", eq=False)
     """As for `Text`."""
 
+    instead: str = field(default="", kw_only=True)
+    """Name of the function that stands for its tool at services of other APIs than *unread* is of; empty for *name*."""
+
     unread: Unread | None = field(default=None, eq=False, kw_only=True)
     """As for `Text`."""
 
@@ -330,6 +333,9 @@ class Tool:
 
     opaque: Opaque | None = field(default=None, eq=False, kw_only=True)
     """The tool as its API has it, where that is more than a function, or another thing; ``None`` for a function."""
+
+    instead: tuple[Tool, ...] = field(default=(), kw_only=True)
+    """The functions that stand for it at every other service, where it is many tools in one; empty for itself."""
 
 
 class ToolChoiceMode(Enum):

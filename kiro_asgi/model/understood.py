@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from attrs import evolve
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.prompt import Opaque, Part, Prompt, ToolResult
+from kiro_asgi.model.prompt import Opaque, Part, Prompt, Tool, ToolCallPart, ToolResult
 
 
 def understood(prompt: Prompt, api: str) -> Prompt:
@@ -22,8 +23,7 @@ def understood(prompt: Prompt, api: str) -> Prompt:
         RequestError: A part cannot be left out, and nothing stands for it.
     """
     if any(tool.opaque is not None and tool.opaque.api != api for tool in prompt.tools):
-        tools = (it if it.opaque is None or it.opaque.api == api else evolve(it, opaque=None) for it in prompt.tools)
-        prompt = evolve(prompt, tools=tuple(tools))
+        prompt = evolve(prompt, tools=tuple(chain.from_iterable(_tools(tool, api) for tool in prompt.tools)))
     if not any(_is_foreign(part, api) for turn in prompt.turns for part in turn.parts):
         return prompt
     turns = (evolve(turn, parts=tuple(understood_parts(turn.parts, api))) for turn in prompt.turns)
@@ -31,6 +31,12 @@ def understood(prompt: Prompt, api: str) -> Prompt:
     if not kept:
         raise _nothing_to_read(prompt)
     return evolve(prompt, turns=kept)
+
+
+def _tools(tool: Tool, api: str) -> tuple[Tool, ...]:
+    if tool.opaque is None or tool.opaque.api == api:
+        return (tool,)
+    return tool.instead or (evolve(tool, opaque=None),)
 
 
 _KIND: Final = 60
@@ -51,6 +57,8 @@ def _nothing_to_read(prompt: Prompt) -> RequestError:
 def _is_foreign(part: Part, api: str) -> bool:
     if type(part) is ToolResult:
         return any(type(each) is Opaque and each.api != api for each in part.parts)
+    if type(part) is ToolCallPart:
+        return bool(part.instead) and (part.unread is None or part.unread.api != api)
     return type(part) is Opaque and part.api != api
 
 
@@ -59,6 +67,8 @@ def understood_parts(parts: Iterable[Any], api: str) -> Iterator[Any]:
     for part in parts:
         if type(part) is ToolResult:
             yield evolve(part, parts=tuple(understood_parts(part.parts, api))) if _is_foreign(part, api) else part
+        elif type(part) is ToolCallPart:
+            yield evolve(part, name=part.instead, instead="") if _is_foreign(part, api) else part
         elif type(part) is not Opaque or part.api == api:
             yield part
         elif part.refusal is not None:

@@ -1,4 +1,5 @@
-"""Tools that one vendor alone has: its own service gets them as they are, and a note names them anywhere else."""
+"""Tools that one vendor alone has: its own service gets them as they are, and elsewhere functions stand for those that
+the client runs, and a note names all others."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types import BrowserToolUseBlock, ComputerToolUseBlock
+from pydantic import TypeAdapter
 
 from kiro_asgi.simulator import Head, RawBytes
 from tests.asgi.driver import Exchange, post
@@ -97,14 +100,136 @@ async def test_a_toolset_reaches_its_service_and_its_calls_the_client(app, sim, 
         assert exchange.json()["content"] == [CLICK]
 
 
-@pytest.mark.parametrize("tool", TOOLSETS, ids=lambda tool: tool["type"])
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "gemini/gemini-2.5-pro"])
-async def test_a_toolset_elsewhere_is_named(app, sim, tool, model):
+async def test_a_toolset_that_its_servers_run_is_named_elsewhere(app, sim, model):
     """No other service has it, and the model must not be taken to know it."""
-    exchange = await ask("/v1/messages", messages=[ASKED], model=model, tools=[tool]).run(app)
+    exchange = await ask("/v1/messages", messages=[ASKED], model=model, tools=TOOLSETS).run(app)
 
     assert exchange.status == 200
-    assert "tools.hosted_dropped" in exchange.headers["x-kiro-asgi-rules"]
+    assert rules_of(exchange)["tools.hosted_dropped"] == "tools[2]"
+    assert rules_of(exchange)["tools.as_function"] == "tools[0]"
+
+
+def rules_of(exchange: Exchange) -> dict[str, str]:
+    """The rules of a request, each with the place of the first."""
+    named = exchange.headers.get("x-kiro-asgi-rules", "").split(", ")
+    return {each.partition(";")[0]: each.partition(';at="')[2].strip('"') for each in named}
+
+
+ELSEWHERE = {
+    "kiro": "claude-sonnet-4.5",
+    "gemini": "gemini/gemini-2.5-pro",
+    "chat": "openai/gpt-4o",
+    "responses": "openai/gpt-4o",
+    "converse": "bedrock/amazon.nova-pro-v1:0",
+}
+"""A model of each service that does not speak the client's API."""
+
+CALLS = {
+    "computer": ("left_click", {"coordinate": [3, 4]}),
+    "browser": ("form_input", {"target": {"type": "ref", "ref": "ref_7"}, "value": "x"}),
+}
+"""A call of a member of each toolset."""
+
+OWN = {"name": "computer_wait", "description": "d", "input_schema": {"type": "object", "properties": {}}}
+"""A function of the client's, by the name that would stand for a member."""
+
+SDK_CALL: TypeAdapter[Any] = TypeAdapter(ComputerToolUseBlock | BrowserToolUseBlock)
+
+
+@pytest.fixture
+def elsewhere(gateway, sim):
+    """Gateways in front of services of other APIs, by their names."""
+
+    def make(service: str):
+        keyed = {"api_key": "sk", "endpoint": sim.url}
+        openai = {**keyed, "endpoint": f"{sim.url}/v1", "api": "responses" if service == "responses" else "chat"}
+        return gateway(gemini=keyed, bedrock={**keyed, "models_ttl": 0.0}, openai=openai)
+
+    return make
+
+
+def calls_in(exchange: Exchange, stream: bool) -> list[dict[str, Any]]:
+    """The calls of an answer."""
+    if not stream:
+        return [block for block in exchange.json()["content"] if block["type"] == "tool_use"]
+    blocks: dict[int, dict[str, Any]] = {}
+    pieces: dict[int, str] = {}
+    for line in exchange.content.decode().splitlines():
+        said = json.loads(line[6:]) if line.startswith("data: ") else {}
+        if said.get("type") == "content_block_start" and said["content_block"]["type"] == "tool_use":
+            blocks[said["index"]] = said["content_block"]
+        elif said.get("type") == "content_block_delta" and said["index"] in blocks:
+            pieces[said["index"]] = pieces.get(said["index"], "") + said["delta"]["partial_json"]
+    return [{**block, "input": json.loads(pieces[at])} for at, block in blocks.items()]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "collected"])
+@pytest.mark.parametrize("toolset", CALLS)
+@pytest.mark.parametrize("place", ELSEWHERE)
+async def test_functions_stand_for_the_members_of_a_toolset(elsewhere, sim, place, toolset, stream):
+    """A service of another API is offered them; a call is the client's as the API tells it, and so it is on its way
+    back."""
+    app, (member, given) = elsewhere(place), CALLS[toolset]
+    function = f"{toolset}_{member}"
+    asked = {"role": "user", "content": f"sim:tool={function} {json.dumps(given)}"}
+    body = {"model": ELSEWHERE[place], "tools": [*TOOLSETS[:2], OWN]}
+    exchange = await ask("/v1/messages", stream, messages=[asked], **body).run(app)
+
+    assert exchange.status == 200, exchange.content
+    (call,) = calls_in(exchange, stream)
+    assert (call["name"], call["toolset_name"], call["input"]) == (member, toolset, given)
+    read = SDK_CALL.validate_python(call)
+    assert (read.name, read.toolset_name) == (member, toolset)
+    assert rules_of(exchange)["tools.as_function"] == "tools[0]"
+    assert "tools.hosted_dropped" not in rules_of(exchange)
+
+    state = {"type": "browser_state", "tabs": [{"tab_id": "tab-9", "title": "Fjords", "url": "", "active": True}]}
+    content = [{"type": "text", "text": "done"}, *([state] if toolset == "browser" else [])]
+    result = {"type": "tool_result", "tool_use_id": call["id"], "toolset_name": toolset, "content": content}
+    history = [asked, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    again = await ask("/v1/messages", stream, messages=history, **body).run(app)
+
+    assert again.status == 200, again.content
+    chats = [each.body.decode() for each in sim.requests if function in each.body.decode()]
+    assert len(chats) == 2
+    assert chats[1].count(f'"{function}"') > chats[0].count(f'"{function}"')  # the call is one of that function
+    assert f'"name":"{member}"' not in chats[1]
+    assert "done" in chats[1]
+    assert ("tab-9" in chats[1]) is (toolset == "browser")
+    assert "toolset_name" not in chats[1]
+    ignored = {"fields.ignored", "blocks.unknown", "calls.unanswered", "results.orphan_to_text", "tools.stubbed"}
+    assert not ignored & rules_of(again).keys()
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+async def test_a_member_that_is_off_is_not_offered(elsewhere, sim, place):
+    """What the client does not run, the model must not call: disabled ones, and those that are off unless enabled."""
+    tools = [TOOLSETS[0], {"type": "browser_toolset_20260801", "configs": {"javascript_exec": {"enabled": True}}}]
+    exchange = await ask("/v1/messages", messages=[ASKED], model=ELSEWHERE[place], tools=tools).run(elsewhere(place))
+
+    assert exchange.status == 200
+    (sent,) = (each.body.decode() for each in sim.requests if "computer_left_click" in each.body.decode())
+    offered = {
+        name
+        for name in ("computer_zoom", "browser_zoom", "browser_javascript_exec", "browser_file_upload")
+        if f'"{name}"' in sent
+    }
+    assert offered == {"browser_zoom", "browser_javascript_exec"}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "collected"])
+@pytest.mark.parametrize("place", ELSEWHERE)
+async def test_a_client_s_own_function_of_such_a_name_stays_its_own(elsewhere, sim, place, stream):
+    """Calls of it have no toolset; the member has another name there."""
+    body = {"model": ELSEWHERE[place], "tools": [TOOLSETS[0], OWN]}
+    for function, told in (("computer_wait", ("computer_wait", None)), ("computer_wait_", ("wait", "computer"))):
+        given = {} if told[1] is None else {"duration": 2}
+        asked = {"role": "user", "content": f"sim:tool={function} {json.dumps(given)}"}
+        exchange = await ask("/v1/messages", stream, messages=[asked], **body).run(elsewhere(place))
+
+        (call,) = calls_in(exchange, stream)
+        assert (call["name"], call.get("toolset_name"), call["input"]) == (*told, given)
 
 
 @pytest.mark.parametrize("name", ["exaAiSearch", "parallelAiSearch", "googleMaps", "futureSearch"])

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange.facts import PassthroughRequest
-from kiro_asgi.asgi.exchange.model_routes import PHASE, STRICT, UNCITED, VERBOSITY, Models, Provider
+from kiro_asgi.asgi.exchange.model_routes import AS_FUNCTION, PHASE, STRICT, UNCITED, VERBOSITY, Models, Provider
 from kiro_asgi.asgi.exchange.passthrough import Reason, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.exchange.providers import keyed, new_providers, new_registry
 from kiro_asgi.asgi.exchange.translated import OLDEST_DROPPED
@@ -38,7 +38,17 @@ from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
 
-GATEWAY_RULES: Final = (HOSTED_DROPPED, UNCITED, PHASE, VERBOSITY, STRICT, *handling.RULES, OLDEST_DROPPED, CUT_ANSWER)
+GATEWAY_RULES: Final = (
+    HOSTED_DROPPED,
+    AS_FUNCTION,
+    UNCITED,
+    PHASE,
+    VERBOSITY,
+    STRICT,
+    *handling.RULES,
+    OLDEST_DROPPED,
+    CUT_ANSWER,
+)
 """Adaptations that the gateway makes for every service; the rules of each service are its upstream's."""
 
 

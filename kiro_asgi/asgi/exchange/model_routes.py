@@ -19,7 +19,7 @@ from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.model.prompt import Document, Part, Prompt, Text
-from kiro_asgi.model.rules import Loss, Rule
+from kiro_asgi.model.rules import CATALOGUE, Loss, Rule
 from kiro_asgi.model.understood import understood
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
@@ -49,6 +49,8 @@ STRICT: Final = Rule(
     "That calls must obey a tool's schema to the letter is left out where the service cannot be told.",
     Loss.CONTENT,
 )
+
+AS_FUNCTION: Final = CATALOGUE["tools.as_function"]
 
 _CITED_BLOCK: Final = {"type": "search_result", "citations": {"enabled": True}}.items()
 
@@ -109,9 +111,15 @@ class Provider:
             RequestError: A tool must be called that neither side has.
         """
         api = self.asking(model).traits.api
+        functions = _notes_on_functions(prompt, api) if prompt.tools else ()
         prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
-        return prompt, (*notes, *_notes_on_lost(prompt, self.setup.upstream.traits), *self._unsaid(prompt, model))
+        return prompt, (
+            *functions,
+            *notes,
+            *_notes_on_lost(prompt, self.setup.upstream.traits),
+            *self._unsaid(prompt, model),
+        )
 
     def _unsaid(self, prompt: Prompt, model: ModelCard) -> tuple[Note, ...]:
         """Notes on what *prompt* says of its handling, for which the service has no words."""
@@ -130,6 +138,15 @@ class Provider:
             return error
         moment = datetime.fromtimestamp(reset, UTC).strftime("%Y-%m-%d %H:%M UTC")
         return type(error)(f"{error.message}; resets at {moment}", code=error.code, retry_after=max(reset - now, 0.0))
+
+
+def _notes_on_functions(prompt: Prompt, api: str) -> tuple[Note, ...]:
+    """Notes on tools for which functions stand at a service of this *api*."""
+    notes = Notes()
+    for tool in prompt.tools:
+        if tool.instead and tool.opaque is not None and tool.opaque.api != api:
+            notes.applies(AS_FUNCTION.name, tool.place)
+    return notes.found()
 
 
 def _notes_on_lost(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:

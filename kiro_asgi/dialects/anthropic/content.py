@@ -16,6 +16,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     FIELD_REQUIRED,
     Base64Source,
     Block,
+    BrowserStateBlock,
     CompactionBlock,
     ContainerUploadBlock,
     ContentSource,
@@ -32,6 +33,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolUseBlock,
     UrlSource,
 )
+from kiro_asgi.dialects.anthropic.toolsets import function_name
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
@@ -207,14 +209,23 @@ def _redacted_thinking(block: MessagesRedactedThinkingBlock, _: str) -> Parts:
 
 
 def _tool_use(block: ToolUseBlock, _: str) -> Parts:
-    mark = read_mark(block.cache_control)
-    return (ToolCallPart(block.id, block.name, block.input or {}, mark, unread=beside(block)),)
+    mark, toolset = read_mark(block.cache_control), block.toolset_name
+    instead = function_name(toolset, block.name) if toolset and isinstance(toolset, str) else ""
+    unread = _with_toolset(block)
+    return (ToolCallPart(block.id, block.name, block.input or {}, mark, instead=instead, unread=unread),)
+
+
+def _with_toolset(block: ToolUseBlock | ToolResultBlock) -> Unread | None:
+    """As `beside`, of a call or a result that may be of a toolset."""
+    if block.toolset_name is None:
+        return beside(block)
+    return BESIDE(block, cache_control=rest_of_mark(block.cache_control), toolset_name=block.toolset_name)
 
 
 def _tool_result(block: ToolResultBlock, place: str) -> Parts:
     parts = tuple(_result_parts(block.content, f"{place}.content"))
     mark = read_mark(block.cache_control)
-    return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark, unread=beside(block)),)
+    return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark, unread=_with_toolset(block)),)
 
 
 def _server_result(block: ServerResultBlock, place: str) -> Parts:
@@ -243,6 +254,13 @@ def _container_upload(block: ContainerUploadBlock, place: str) -> Parts:
     at = f"{place}.file_id"
     refusal = RequestError(f"{at}: there is no file store here; send the file as a document", param=at)
     return (Opaque(API, block.given, place, refusal=refusal),)
+
+
+def _browser_state(block: BrowserStateBlock, place: str) -> Parts:
+    """The block; other services have what it says as JSON, in which it is a few words and addresses."""
+    told = {"tabs": block.tabs, "state_changes": block.state_changes}
+    text = Text(dumps({name: value for name, value in told.items() if value}).decode())
+    return (Opaque(API, block.given, place, (text,)),)
 
 
 def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document | Opaque]:
@@ -280,6 +298,7 @@ _HELD: Final = (Text, Image, Document, Opaque)
 
 RESULT_BLOCKS: Final[Mapping[str, type]] = MappingProxyType(
     {"text": MessagesTextBlock, "image": ImageBlock, "document": DocumentBlock, "search_result": SearchResultBlock}
+    | {"browser_state": BrowserStateBlock}
 )
 """The kinds of block that a tool's result may hold."""
 
@@ -296,5 +315,6 @@ _BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingPro
         ServerResultBlock: _server_result,
         CompactionBlock: _compaction,
         ContainerUploadBlock: _container_upload,
+        BrowserStateBlock: _browser_state,
     }
 )

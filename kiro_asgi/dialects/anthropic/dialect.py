@@ -36,6 +36,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     TEXTS,
     TEXTS_AND_IMAGES,
     UNIONS,
+    BrowserStateBlock,
     DocumentBlock,
     ImageBlock,
     MessagesCountBody,
@@ -45,6 +46,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from kiro_asgi.dialects.anthropic.toolsets import toolset_of
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
@@ -70,7 +72,7 @@ class _Metadata:
     user_id: Any = None
 
 
-_ResultBlock = MessagesTextBlock | ImageBlock | DocumentBlock | SearchResultBlock | Raw
+_ResultBlock = MessagesTextBlock | ImageBlock | DocumentBlock | SearchResultBlock | BrowserStateBlock | Raw
 
 _RESULTS: Final = Tagged(_ResultBlock, RESULT_BLOCKS)
 
@@ -95,7 +97,7 @@ _READING: Final = Reading(
     views=MappingProxyType(
         {(MessagesRequestBody, "metadata"): lambda _: _Metadata, (ToolResultBlock, "content"): _result},
     ),
-    members=MappingProxyType({(MessagesRequestBody, "service_tier"): ""}),
+    members=MappingProxyType({(MessagesRequestBody, "service_tier"): "", (ToolUseBlock, "caller"): "fields.no_effect"}),
 )
 
 
@@ -120,6 +122,7 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
         if known_tool(text_of(tool, "type")) is not None:
             for name in tool.keys() & {"description", "input_schema"}:
                 yield "fields.ignored", f"tools[{index}].{name}"
+        yield from _configs(tool, f"tools[{index}].configs")
     yield from ((rule, place, API) for rule, place in words(value.get("service_tier"), "service_tier", tuple(TIERS)))
     thinking, choice = object_of(value.get("thinking")), object_of(value.get("tool_choice"))
     yield from words(thinking.get("type"), "thinking.type", MODES)
@@ -129,6 +132,20 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
         yield "fields.ignored", "thinking.budget_tokens"
     yield from words(object_of(value.get("output_config")).get("effort"), "output_config.effort", EFFORTS)
     yield from words(choice.get("type"), "tool_choice.type", CHOICES)
+
+
+def _configs(tool: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """What is said of the members of a toolset, beside whether they are offered; of other tools nothing is read."""
+    toolset, configs = toolset_of(text_of(tool, "type")), tool.get("configs")
+    if toolset is None:
+        if configs:
+            yield "fields.ignored", place, API
+        return
+    for name, config in object_of(configs).items():
+        if name not in toolset.functions:
+            yield "fields.ignored", f"{place}.{name}", API
+        elif object_of(config).get("defer_loading") is not None:
+            yield "fields.no_effect", f"{place}.{name}.defer_loading", API
 
 
 def _attribution(system: Any) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ Sources: https://docs.anthropic.com/en/docs/build-with-claude/streaming, https:/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,6 +18,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.server_tools import has_shape, render_server_block, tally
 from kiro_asgi.dialects.anthropic.shapes import API
+from kiro_asgi.dialects.anthropic.toolsets import Member, MessagesOptions
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of
 from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
@@ -90,7 +92,7 @@ def render_message(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """
     blocks = [block for block in message.blocks if has_shape(block) and not _is_blank(block)]
     yield _BEFORE % (quote_bytes(meta.id), quote_bytes(meta.model))
-    yield from dump_array(map(_render_block, blocks))
+    yield from dump_array(map(partial(_render_block, members=_members(meta)), blocks))
     end = {**render_stop(message), "usage": render_usage(message.usage)}
     for members in reversed(members_of(API, message.unread)):
         for part in _of_message(members):
@@ -118,7 +120,24 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, TextBlock | RefusalBlock) and not block.text.strip()
 
 
-def _render_block(block: Block) -> Iterable[bytes]:
+def _members(meta: ResponseMeta) -> Mapping[str, Member]:
+    """The members of toolsets, by the functions that stand for them."""
+    return meta.options.members if isinstance(meta.options, MessagesOptions) else _NO_MEMBERS
+
+
+_NO_MEMBERS: Final = MappingProxyType[str, Member]({})
+
+
+def _render_call(call_id: str, name: str, given: Mapping[str, Any], members: Mapping[str, Member]) -> dict[str, Any]:
+    """A call of the client's own tool, or of a member of a toolset, which has to say who called it."""
+    member = members.get(name)
+    if member is None:
+        return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+    beside = {"toolset_name": member.toolset, "caller": {"type": "direct"}}
+    return {"type": "tool_use", "id": call_id, "name": member.name, "input": given, **beside}
+
+
+def _render_block(block: Block, members: Mapping[str, Member]) -> Iterable[bytes]:
     match block:
         case TextBlock(text, citations):
             cited = {"citations": [*map(render_citation, citations)]} if citations else {}
@@ -130,7 +149,7 @@ def _render_block(block: Block) -> Iterable[bytes]:
         case RedactedThinkingBlock(data, unread):
             return chain((_REDACTED,), dump_text(data), _rest({}, unread, "data"))
         case ToolCallBlock(call_id, name, arguments, unread):
-            call = {"type": "tool_use", "id": call_id, "name": name, "input": _arguments(arguments)}
+            call = _render_call(call_id, name, _arguments(arguments), members)
             return (dumps({**call, **joined(API, unread, call.keys())}),)
         case ServerCall() | ServerResult():
             return (dumps(render_server_block(block)),)
@@ -226,7 +245,7 @@ def _event(name: str, /, **fields: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), dumps({"type": name, **fields}))
 
 
-def _content_block(start: BlockStart) -> dict[str, Any]:
+def _content_block(start: BlockStart, members: Mapping[str, Member]) -> dict[str, Any]:
     """A block as it opens: empty, because clients take nothing but pieces into account."""
     match start.kind:
         case BlockKind.TEXT | BlockKind.REFUSAL:
@@ -236,7 +255,7 @@ def _content_block(start: BlockStart) -> dict[str, Any]:
         case BlockKind.REDACTED_THINKING:
             return {"type": "redacted_thinking", "data": start.data}
         case BlockKind.TOOL_CALL:
-            return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
+            return _render_call(start.call_id, start.name, {}, members)
         case BlockKind.SERVER_CALL:
             assert isinstance(start.value, ServerCall), "a call without its value"
             return {**render_server_block(start.value), "input": {}}
@@ -381,7 +400,7 @@ class AnthropicEncoder:
         self._last = self._owed(item)
         if isinstance(item.value, ServerResult):
             self._results.append(item.value)
-        block, pieces = _content_block(item), self._pieces(item)
+        block, pieces = _content_block(item, _members(self._meta)), self._pieces(item)
         for members in members_of(API, (item.unread,)):
             if "type" in members:
                 pieces.append(self._more(members))

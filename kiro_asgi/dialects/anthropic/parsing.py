@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve, frozen
 
+from kiro_asgi.dialects.anthropic.arguments import integer, integers, number, object_schema, string, words
 from kiro_asgi.dialects.anthropic.content import beside, is_summary, parse_content, read_mark, rest_of_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
@@ -32,6 +33,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     ThinkingBody,
     ToolChoiceBody,
 )
+from kiro_asgi.dialects.anthropic.toolsets import named_apart, toolset_of
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.known import ArrayDecoder, Element, Recalled
@@ -66,34 +68,12 @@ B = TypeVar("B", bound=MessagesCountBody)
 # Tools: who runs which of them, and the client's demands on their use.
 
 
-def _object_schema(required: Iterable[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "object", "properties": properties, "required": [*required]}
-
-
-def _string(description: str) -> Mapping[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _words(*words: str) -> Mapping[str, Any]:
-    return {"type": "string", "enum": [*words]}
-
-
-def _integers(description: str, count: int = 2) -> Mapping[str, Any]:
-    return {
-        "type": "array",
-        "items": {"type": "integer"},
-        "minItems": count,
-        "maxItems": count,
-        "description": description,
-    }
-
-
 _BASH: Final = Tool(
     "bash",
     "Run a command in a persistent bash session and return its output.",
-    _object_schema(
+    object_schema(
         (),
-        command=_string("The command to run; required unless restart is true."),
+        command=string("The command to run; required unless restart is true."),
         restart={"type": "boolean", "description": "Restart the session instead of running a command."},
     ),
 )
@@ -101,54 +81,54 @@ _BASH: Final = Tool(
 _EDITOR: Final = Tool(
     "str_replace_based_edit_tool",
     "View, create and edit text files.",
-    _object_schema(
+    object_schema(
         ("command", "path"),
-        command=_words("view", "create", "str_replace", "insert", "undo_edit"),
-        path=_string("Path of the file or directory."),
-        view_range=_integers("view: first and last line, from 1; -1 is the end."),
-        file_text=_string("create: content of the file."),
-        old_str=_string("str_replace: text to replace, which must occur exactly once."),
-        new_str=_string("str_replace and insert: text to put in."),
-        insert_line={"type": "integer", "description": "insert: line after which to put the text."},
-        insert_text=_string("insert: text to put in."),
+        command=words("view", "create", "str_replace", "insert", "undo_edit"),
+        path=string("Path of the file or directory."),
+        view_range=integers("view: first and last line, from 1; -1 is the end."),
+        file_text=string("create: content of the file."),
+        old_str=string("str_replace: text to replace, which must occur exactly once."),
+        new_str=string("str_replace and insert: text to put in."),
+        insert_line=integer("insert: line after which to put the text."),
+        insert_text=string("insert: text to put in."),
     ),
 )
 
 _MEMORY: Final = Tool(
     "memory",
     "Keep notes in files under /memories between conversations.",
-    _object_schema(
+    object_schema(
         ("command",),
-        command=_words("view", "create", "str_replace", "insert", "delete", "rename"),
-        path=_string("Path under /memories."),
-        view_range=_integers("view: first and last line, from 1."),
-        file_text=_string("create: content of the file."),
-        old_str=_string("str_replace: text to replace."),
-        new_str=_string("str_replace: text to put in."),
-        insert_line={"type": "integer", "description": "insert: line after which to put the text."},
-        insert_text=_string("insert: text to put in."),
-        old_path=_string("rename: path now."),
-        new_path=_string("rename: path afterwards."),
+        command=words("view", "create", "str_replace", "insert", "delete", "rename"),
+        path=string("Path under /memories."),
+        view_range=integers("view: first and last line, from 1."),
+        file_text=string("create: content of the file."),
+        old_str=string("str_replace: text to replace."),
+        new_str=string("str_replace: text to put in."),
+        insert_line=integer("insert: line after which to put the text."),
+        insert_text=string("insert: text to put in."),
+        old_path=string("rename: path now."),
+        new_path=string("rename: path afterwards."),
     ),
 )
 
 _COMPUTER: Final = Tool(
     "computer",
     "Use a computer through its screen, mouse and keyboard.",
-    _object_schema(
+    object_schema(
         ("action",),
-        action=_words(
+        action=words(
             "key", "type", "mouse_move", "left_click", "left_click_drag", "right_click", "middle_click", "double_click",
             "triple_click", "left_mouse_down", "left_mouse_up", "scroll", "hold_key", "wait", "screenshot",
             "cursor_position", "zoom",
         ),
-        coordinate=_integers("Where, in pixels from the top left: x, y."),
-        start_coordinate=_integers("left_click_drag: where to start, x, y."),
-        region=_integers("zoom: left, top, right, bottom.", 4),
-        text=_string("Text to type, or keys to press."),
-        scroll_direction=_words("up", "down", "left", "right"),
-        scroll_amount={"type": "integer", "description": "scroll: how many clicks of the wheel."},
-        duration={"type": "number", "description": "hold_key and wait: seconds."},
+        coordinate=integers("Where, in pixels from the top left: x, y."),
+        start_coordinate=integers("left_click_drag: where to start, x, y."),
+        region=integers("zoom: left, top, right, bottom.", 4),
+        text=string("Text to type, or keys to press."),
+        scroll_direction=words("up", "down", "left", "right"),
+        scroll_amount=integer("scroll: how many clicks of the wheel."),
+        duration=number("hold_key and wait: seconds."),
     ),
 )  # fmt: skip
 
@@ -158,14 +138,14 @@ CLIENT_TOOLS: Final = (("bash_", _BASH), ("text_editor_", _EDITOR), ("memory_", 
 _FETCH: Final = Tool(
     "web_fetch",
     "Read the page at an address on the web.",
-    _object_schema(("url",), url=_string("Address of the page.")),
+    object_schema(("url",), url=string("Address of the page.")),
     hosted="web_fetch",
 )
 
 _CODE: Final = Tool(
     "code_execution",
     "Run Python code in a sandbox and return its output.",
-    _object_schema(("code",), code=_string("The code to run.")),
+    object_schema(("code",), code=string("The code to run.")),
     hosted="code_execution",
 )
 
@@ -188,10 +168,12 @@ def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: S
     """The tools in order, without those *before* them, which are known.
 
     Raises:
-        RequestError: A tool without a name, or a choice that names none of the tools.
+        RequestError: A tool without a name, or a choice that names none of the tools: an entry of a toolset has no
+            name, and those of its members are not among the tools' names.
     """
     tools = tuple(_parse_tool(index, body) for index, body in enumerate(bodies, len(before)))
-    if choice.mode is ToolChoiceMode.NAMED and all(tool.name != choice.name for tool in (*before, *tools)):
+    named = (tool.name for tool in (*before, *tools) if toolset_of(tool.hosted) is None)
+    if choice.mode is ToolChoiceMode.NAMED and choice.name not in named:
         raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
     if choice.mode is ToolChoiceMode.REQUIRED and not (before or tools):
         raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")
@@ -220,6 +202,9 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool:
             unread=BESIDE(body, cache_control=rest),
         )
     opaque = Opaque(API, body.given, place)
+    if (toolset := toolset_of(kind)) is not None:
+        members = toolset.offered(body.configs, place, read_mark(body.cache_control))
+        return evolve(hosted_tool(kind, place, kind), opaque=opaque, instead=members)
     if known is None:
         if kind.startswith(_TOOL_SEARCH):
             kind = "tool_search"
@@ -365,8 +350,7 @@ def parse_messages(body: bytes) -> ParsedRequest:
         RequestError: Not a legal request; ``param`` names the place.
     """
     request = _read(body, MessagesRequestBody)
-    prompt = _prompt(request, _sampling(request))
-    return ParsedRequest(prompt, bool(request.stream), None)
+    return _parsed(_prompt(request, _sampling(request)), request)
 
 
 def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
@@ -390,7 +374,12 @@ def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
     for name, part in decoder.parts.items():
         if elements := (*part.known, *map(Element, part.texts, read[name])):
             recalled.keep(name, elements)
-    return ParsedRequest(prompt, bool(request.stream), None)
+    return _parsed(prompt, request)
+
+
+def _parsed(prompt: Prompt, request: MessagesRequestBody) -> ParsedRequest:
+    prompt, options = named_apart(prompt)
+    return ParsedRequest(prompt, bool(request.stream), options)
 
 
 @frozen
@@ -437,7 +426,7 @@ def parse_count(body: bytes) -> Prompt:
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    return _prompt(_read(body, MessagesCountBody), Sampling())
+    return named_apart(_prompt(_read(body, MessagesCountBody), Sampling()))[0]
 
 
 def _read(body: bytes, cls: type[B], decoder: Decoder | None = None) -> B:

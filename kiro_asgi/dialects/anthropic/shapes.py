@@ -121,6 +121,7 @@ class ToolUseBlock(Whole):
     name: str
     input: Mapping[str, Any] | None = None
     cache_control: Any = None
+    toolset_name: Any = None
 
 
 @frozen
@@ -140,6 +141,16 @@ class ToolResultBlock(Shape):
     tool_use_id: str
     content: Any = None
     is_error: bool | None = None
+    cache_control: Any = None
+    toolset_name: Any = None
+
+
+@frozen
+class BrowserStateBlock(Whole):
+    """The tabs of the client's browser, in the result of a member of a toolset; the service puts it into words."""
+
+    tabs: Any = None
+    state_changes: Any = None
     cache_control: Any = None
 
 
@@ -202,6 +213,7 @@ class MessagesTool(Whole):
     blocked_domains: tuple[str, ...] | None = None
     cache_control: Any = None
     strict: Any = None
+    configs: Any = None
 
 
 @frozen

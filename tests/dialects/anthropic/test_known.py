@@ -95,6 +95,7 @@ def test_every_conversation_of_the_corpus_is_read_alike():
 
 CALL = '{"type":"tool_use","id":"t","name":"f","input":{"a":[1,{"b":null}]}}'
 RESULT = '{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"é"},{"type":"new"}]}'
+MEMBER = '{"type":"tool_use","id":"t","name":"wait","toolset_name":"computer","input":{"duration":1}}'
 MESSAGES = (
     '{"role":"user","content":"a"}',
     '{"role":"user","content":"A"}',
@@ -114,6 +115,7 @@ MESSAGES = (
     '{"role":"user","content":1e999}',
     '{"role":"user","content":NaN}',
     '{"role":"user","content":"a"',
+    f'{{"role":"assistant","content":[{MEMBER}]}}',
     "5",
     "null",
     "[]",
@@ -126,6 +128,9 @@ TOOLS = (
     '{"type":"web_search_20250305","name":"web_search","max_uses":3}',
     '{"type":"web_search_20250305","name":"web_search","max_uses":0}',
     '{"description":"nameless"}',
+    '{"type":"computer_toolset_20260801","configs":{"zoom":{"enabled":false}}}',
+    '{"type":"browser_toolset_20260801"}',
+    '{"name":"computer_wait","input_schema":{"type":"object"}}',
 )
 MORE = (
     ',"messages":[]',
@@ -213,6 +218,18 @@ def test_what_becomes_of_a_conversation(conversation: tuple[list[str], ...]):
     """The cases that have to do with more than one message."""
     texts = [f'{{"model":"m","max_tokens":9,"messages":[{",".join(each)}]}}'.encode() for each in conversation]
     assert_same((texts[0], *texts))
+
+
+def test_a_toolset_is_named_apart_anew():
+    """A function of the client's that comes later, or goes, changes the names of a toolset that is known."""
+    first, toolset, clashing = TOOLS[0], *TOOLS[-3::2]
+    messages = f'[{USER},{{"role":"assistant","content":[{MEMBER}]}},{MESSAGES[5]}]'
+    lists = ((first, toolset), (first, toolset, clashing), (first, toolset, clashing), (first, toolset))
+    found = assert_same(
+        f'{{"model":"m","max_tokens":9,"tools":[{",".join(tools)}],"messages":{messages}}}'.encode() for tools in lists
+    )
+
+    assert found > 6
 
 
 def test_every_character_counts():

@@ -81,8 +81,6 @@ def test_known_schemas_are_json(tool: Tool) -> None:
         {"type": "advisor_20260301", "name": "advisor"},
         {"type": "mcp_toolset", "mcp_server_name": "x"},
         {"type": "future_20300101", "name": "future"},
-        {"type": "computer_toolset_20260801"},
-        {"type": "browser_toolset_20260801"},
     ],
     ids=lambda tool: tool["type"],
 )
