@@ -10,6 +10,7 @@ from tests.fuzz.answered import answer_of, answers_of
 from tests.fuzz.asked import library, requests_of, schemas, stops
 from tests.fuzz.connections import connection
 from tests.fuzz.conversations import conversation
+from tests.fuzz.embedded import vectors
 from tests.fuzz.inspected import inspected
 from tests.fuzz.seeds import SERVICES
 from tests.fuzz.served import serve_answer, serve_request
@@ -38,6 +39,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "sse": Target(sse, 6_000, 60),
     "objects": Target(objects, 6_000, 60),
     "json": Target(documents, 6_000, 60),
+    "vectors": Target(vectors, 20_000, 100),
     "chat": Target(requests_of("openai"), 40_000, 100),
     "messages": Target(requests_of("anthropic"), 40_000, 100),
     "responses": Target(requests_of("responses"), 40_000, 100),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.limits import EMBEDDING_DIMENSIONS, EMBEDDING_REST_BYTES, EMBEDDING_TEXT_BYTES
 from kiro_asgi.model.embeddings import Embeddings, numbers_of, packed
 from kiro_asgi.upstreams.vectors import VectorReader, vectors_of
+from tests.growth import assert_linear
 
 LONG = [0.0123456789 * index for index in range(300)] + [-1.9999999] * 9
 """A vector that is longer in base64 than a text that stays in the document."""
@@ -133,3 +136,23 @@ def test_little_is_kept_beside_the_vectors(vector: Any, escaped: bytes) -> None:
 
     assert reader.size >= 50 * 4 * len(LONG)
     assert reader.rest_size < 50 * 200
+
+
+@pytest.mark.parametrize("step", [1, 50])
+@pytest.mark.parametrize("part", [b"[1.25,", b'"AAAA', b"[[", b'"\\"', b"[1,a]"], ids=repr)
+def test_work_is_linear(part: bytes, step: int) -> None:
+    """However little comes at a time, and whatever never ends."""
+
+    def make(size: int) -> Callable[[], object]:
+        wire = (part[:1] + part[1:] * (size * 60)) if part[:1] == b'"' else part * (size * 12)
+
+        def work() -> None:
+            reader = VectorReader(read)
+            with suppress(UpstreamProtocolError):
+                for at in range(0, len(wire), step):
+                    reader.feed(wire[at : at + step])
+                reader.finish()
+
+        return work
+
+    assert_linear(make, 60)
