@@ -10,8 +10,9 @@ Schema = Mapping[str, Any]
 
 
 def object_schema(required: Iterable[str], **properties: Schema) -> Schema:
-    """An object with these *properties*, of which those *required* must be there."""
-    return {"type": "object", "properties": properties, "required": [*required]}
+    """An object with these *properties*; the list of those *required* is left out where there are none."""
+    names = [*required]
+    return {"type": "object", "properties": properties, **({"required": names} if names else {})}
 
 
 def string(description: str) -> Schema:
