@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.simulator import Head, Pause, RawBytes, answer, text
-from tests.asgi.answers import ALL_DIALECTS, text_of
+from tests.asgi.answers import ALL_DIALECTS, comes_true, text_of
 from tests.asgi.driver import ask
 from tests.asgi.test_passing import MODELS, OPERATIONS, STREAMS, asked, asking, upstreams
 from tests.asgi.test_passing import NAMES as FORMATS
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.anyio
 LONG = "word " * 6_000
 """More than 4,000 tokens, and fewer than 8,000, for the estimator as for who counts bytes."""
 
-SILENCE = Pause(1.0)
+SILENCE = Pause(1.3)
 ONCE_MORE = {"timeout_attempts": 2}
 """As it is by default."""
 
-IMPATIENT = {"first_token_timeout": 0.4, "thinking_first_token_timeout": 0.4}
+IMPATIENT = {"first_token_timeout": 0.7, "thinking_first_token_timeout": 0.7}
 
 
 def late(*steps: Any) -> tuple[Any, ...]:
@@ -38,7 +38,8 @@ async def test_silence_is_tried_once_more(dialect, stream, gateway, sim):
     sim.enqueue(*[late(*answer(*text("Hello")))] * 3)
     exchange = await ask(dialect, "hi", stream=stream).run(gateway(kiro=IMPATIENT, retry=ONCE_MORE))
 
-    assert (exchange.status, len(sim.requests)) == (504, 2)
+    assert exchange.status == 504
+    assert await comes_true(sim, lambda: len(sim.requests) == 2)  # the last was given up when it had hardly come
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "collected"])

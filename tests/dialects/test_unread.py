@@ -134,7 +134,7 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         MESSAGES,
         {"messages": [HI, said("assistant", USE), said("user", RESULT)]},
         [
-            ("fields.ignored", 1, "messages[1].content[0].caller"),
+            ("fields.no_effect", 1, "messages[1].content[0].caller"),
             ("blocks.unknown", 1, "messages[2].content[0].content[1]"),
         ],
     ),
