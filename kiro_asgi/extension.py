@@ -12,7 +12,7 @@ import attrs
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be, must_be_text, must_stand_for
+from kiro_asgi.interface import must_be, must_stand_for
 from kiro_asgi.setting import Bounds, Choices, Shape, setting
 
 __all__ = ["Bounds", "Choices", "ExtensionManifest", "ExtensionSettings", "Shape", "setting"]
@@ -51,17 +51,17 @@ class ExtensionManifest(Generic[T]):
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=must_be_text(_refused))
+    name: str = field(validator=must_be(str, "text", _refused))
     """Of its table of settings, and of its entry point."""
 
-    title: str = field(validator=must_be_text(_refused))
+    title: str = field(validator=must_be(str, "text", _refused))
     """Name in messages and pages."""
 
     make: Callable[[Any], T] = field(validator=must_stand_for(_make, _refused))
     """Make it of its settings, once for each application.  A setting that cannot work is a
     `kiro_asgi.ConfigError`."""
 
-    settings: type[Any] = field(default=ExtensionSettings, validator=must_be(type, _refused))
+    settings: type[Any] = field(default=ExtensionSettings, validator=must_be(type, "type", _refused))
     """The class of its settings, a frozen attrs class."""
 
 

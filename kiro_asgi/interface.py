@@ -69,16 +69,6 @@ Refused: TypeAlias = Callable[[Any, str], Exception]
 """Makes the error that refuses a manifest, for a reason in a few words that begin with the name of a member."""
 
 
-def must_be_text(refused: Refused) -> Callable[[Any, Any, Any], None]:
-    """Make the validator of a manifest's member that is text."""
-
-    def check(manifest: Any, attribute: Any, value: object) -> None:
-        if not isinstance(value, str):
-            raise refused(manifest, f"{attribute.name} must be text, not {value!r:.60}")
-
-    return check
-
-
 def must_be_texts(refused: Refused) -> Callable[[Any, Any, Any], None]:
     """Make the validator of a manifest's member that is several texts."""
 
@@ -89,12 +79,12 @@ def must_be_texts(refused: Refused) -> Callable[[Any, Any, Any], None]:
     return check
 
 
-def must_be(kind: type, refused: Refused) -> Callable[[Any, Any, Any], None]:
-    """Make the validator of a manifest's member that is of one *kind*."""
+def must_be(kind: type, words: str, refused: Refused) -> Callable[[Any, Any, Any], None]:
+    """Make the validator of a manifest's member that is of one *kind*, which is *words* in messages."""
 
     def check(manifest: Any, attribute: Any, value: object) -> None:
         if not isinstance(value, kind):
-            raise refused(manifest, f"{attribute.name} must be {kind.__name__}, not {value!r:.60}")
+            raise refused(manifest, f"{attribute.name} must be {words}, not {value!r:.60}")
 
     return check
 

@@ -15,7 +15,7 @@ from attrs import Attribute, evolve, field, frozen
 from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be, must_be_text, must_be_texts, must_stand_for
+from kiro_asgi.interface import must_be, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 from kiro_asgi.wire.json import dumps
@@ -227,10 +227,10 @@ class DialectManifest:
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=must_be_text(_refused))
+    name: str = field(validator=must_be(str, "text", _refused))
     """Name of its table of settings, in options of the command, and in upstreams that speak it."""
 
-    title: str = field(validator=must_be_text(_refused))
+    title: str = field(validator=must_be(str, "text", _refused))
     """As its documentation calls it."""
 
     endpoints: tuple[Endpoint, ...] = field(converter=_endpoints, validator=_check_endpoints)
@@ -239,17 +239,17 @@ class DialectManifest:
     make: Callable[[DialectOptions], Dialect] = field(validator=must_stand_for(_make, _refused))
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
-    prefix: str = field(default="", validator=must_be_text(_refused))
+    prefix: str = field(default="", validator=must_be(str, "text", _refused))
     """Path before those of all endpoints, e.g. ``/api``; empty where they are written whole."""
 
-    settings: type[Any] = field(default=DialectSettings, validator=must_be(type, _refused))
+    settings: type[Any] = field(default=DialectSettings, validator=must_be(type, "type", _refused))
     """The class of its own settings, a frozen attrs class; they stand in a table of the API's name, and reach `make` as
     `DialectOptions.settings`.  APIs that come with the package have none."""
 
-    base: str = field(default="", validator=must_be_text(_refused))
+    base: str = field(default="", validator=must_be(str, "text", _refused))
     """Beginning of its paths that clients expect in their base URL, such as ``/v1``; empty where they add it."""
 
-    example: Mapping[str, Any] = field(factory=dict, eq=False, validator=must_be(Mapping, _refused))
+    example: Mapping[str, Any] = field(factory=dict, eq=False, validator=must_be(Mapping, "Mapping", _refused))
     """A small request that shows whether it works, without the model; empty for none."""
 
     key_headers: tuple[bytes, ...] = field(default=(b"authorization",), validator=_check_headers)
@@ -271,7 +271,7 @@ class DialectManifest:
     exposed_headers: tuple[bytes, ...] = field(default=RETRY_HEADERS, validator=_check_headers)
     """Further response headers, in lower case, that its clients read: pages of other origins may read them, too."""
 
-    quota_headers: QuotaHeaders = field(default=DURATIONS, validator=must_be(QuotaHeaders, _refused))
+    quota_headers: QuotaHeaders = field(default=DURATIONS, validator=must_be(QuotaHeaders, "QuotaHeaders", _refused))
     """Response headers in which its clients look for their remaining quota."""
 
     replaces: tuple[str, ...] = field(default=(), validator=must_be_texts(_refused))
@@ -283,7 +283,7 @@ class DialectManifest:
     rules: tuple[Rule, ...] = field(default=(), converter=_rules)
     """What its notes may name, beside the rules about what is not read: names of the catalogue, rules of its own."""
 
-    operations: str = field(default="kiro_asgi.apis.operations:Operations", validator=must_be_text(_refused))
+    operations: str = field(default="kiro_asgi.apis.operations:Operations", validator=must_be(str, "text", _refused))
     """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands
     above the application, and is imported when one is made."""
 

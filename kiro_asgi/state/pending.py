@@ -198,6 +198,17 @@ class WriteQueue:
             waiting = self._changes.get(key)
         return None if waiting is None else waiting.change
 
+    def split(self, keys: Iterable[str], now: float) -> tuple[dict[str, bytes], list[str]]:
+        """The living values of *keys* that wait here, and the keys of which nothing does: the engine knows those."""
+        found, others = dict[str, bytes](), list[str]()
+        for key in keys:
+            change = self.get(key)
+            if change is None:
+                others.append(key)
+            elif change.value is not None and change.expires_at > now:
+                found[key] = change.value
+        return found, others
+
     def put(self, key: str, change: Change) -> None:
         """Have *change* written, in place of any for the same key."""
         with self._guard:

@@ -548,13 +548,8 @@ class SqliteStore:
 
     async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """The values that there are, read in one turn of a thread."""
-        now, found, in_file = self._clock(), dict[str, bytes](), list[str]()
-        for key in keys:
-            change = self._pending.get(key)
-            if change is None:
-                in_file.append(key)
-            elif change.value is not None and change.expires_at > now:
-                found[key] = change.value
+        now = self._clock()
+        found, in_file = self._pending.split(keys, now)
         if in_file:
             for key, entry in await self._ask(self._reading, in_file[0], partial(self._read, in_file, now)):
                 if entry.value is None:

@@ -256,13 +256,7 @@ class ValkeyStore:
 
     async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """The values that there are, in one request."""
-        now, found, on_server = monotonic(), dict[str, bytes](), list[str]()
-        for key in keys:
-            change = self._pending.get(key)
-            if change is None:
-                on_server.append(key)
-            elif change.value is not None and change.expires_at > now:
-                found[key] = change.value
+        found, on_server = self._pending.split(keys, monotonic())
         if on_server:
             values = await self._server.ask(partial(_read, keys=on_server))
             found |= {key: value for key, value in zip(on_server, values, strict=True) if value is not None}

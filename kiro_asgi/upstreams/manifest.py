@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 import attrs
-from attrs import Attribute, field, frozen
+from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import lacks, must_be, must_be_text, must_be_texts, must_stand_for
+from kiro_asgi.interface import lacks, must_be, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Upstream
@@ -79,9 +79,7 @@ def _rules(rules: Iterable[str | Rule]) -> tuple[Rule, ...]:
     return declared_rules(rules, "an upstream")
 
 
-def _check_name(manifest: Manifest[Any], attribute: Attribute[str], value: object) -> None:
-    if not isinstance(value, str):
-        raise _refused(manifest, f"{attribute.name} must be text such as 'package.module:name', not {value!r:.60}")
+_check_name: Final = must_be(str, "text such as 'package.module:name'", _refused)
 
 
 @frozen(kw_only=True)
@@ -95,13 +93,13 @@ class Manifest(Generic[S]):
         ConfigError: A member is not what it has to be; the message names it.
     """
 
-    name: str = field(validator=must_be_text(_refused))
+    name: str = field(validator=must_be(str, "text", _refused))
     """Of its table of settings, and what a client may write in front of a model's name."""
 
-    title: str = field(validator=must_be_text(_refused))
+    title: str = field(validator=must_be(str, "text", _refused))
     """Name in messages and pages."""
 
-    settings: type[S] = field(validator=must_be(type, _refused))
+    settings: type[S] = field(validator=must_be(type, "type", _refused))
     """The class of its settings."""
 
     make: Callable[[Configured[S]], Setup] = field(validator=must_stand_for(_make, _refused))
