@@ -112,19 +112,20 @@ class _Messages:
     _unfinished: int = field(init=False, default=0)
     """The same of one that is not."""
 
-    def hold(self, unfinished: int) -> None:
-        """Count those that wait, and as much of one that is not complete.
-
-        Raises:
-            TooBusy: They are more than the messages of others leave free.
-        """
+    def have_room(self, unfinished: int) -> bool:
+        """Whether those that wait, and as much of one that is not complete, fit beside the messages of others; they are
+        counted if so."""
         self._unfinished = unfinished
-        self._share.hold(self._waiting + unfinished)
+        try:
+            self._share.hold(self._waiting + unfinished)
+        except TooBusy:
+            return False
+        return True
 
     def free(self) -> None:
         """Count none any more: nobody takes them."""
-        self._waiting = 0
-        self.hold(0)
+        self._waiting = self._unfinished = 0
+        self._share.hold(0)
 
     def counted(self, put: _Put) -> _Put:
         """*put* of a queue, after which what was put waits there."""
@@ -141,7 +142,7 @@ class _Messages:
         async def taking() -> Any:
             message = await receive()
             self._waiting = max(self._waiting - _size(message), 0)
-            self.hold(self._unfinished)
+            self._share.hold(self._waiting + self._unfinished)
             return message
 
         return taking
@@ -252,14 +253,12 @@ class Http1(H11Protocol):
 
     async def _look_at(self, stream: WSStream) -> None:
         """End a connection that has sent a message that is too large, or for which there is no room."""
-        if stream.buffer.length <= stream.buffer.max_length:  # else hypercorn has told the client
-            try:
-                self._messages.hold(stream.buffer.length)
-            except TooBusy:
-                await self.send(RawData(stream.connection.send(CloseConnection(CloseReason.TRY_AGAIN_LATER))))
-            else:
-                return
-        self._drop(stream)
+        is_too_large = stream.buffer.length > stream.buffer.max_length  # then hypercorn has told the client
+        if not is_too_large and self._messages.have_room(stream.buffer.length):
+            return
+        self._drop(stream)  # before anything is awaited, or others are refused for want of the room that it gives back
+        if not is_too_large:
+            await self.send(RawData(stream.connection.send(CloseConnection(CloseReason.TRY_AGAIN_LATER))))
         await self._close_stream()  # what else it sends is dropped
         await self.send(Updated(idle=True))  # and the time runs in which it has to go
 
