@@ -125,7 +125,7 @@ class _Messages:
     def free(self) -> None:
         """Count none any more: nobody takes them."""
         self._waiting = self._unfinished = 0
-        self._share.hold(0)
+        self._share.free()
 
     def counted(self, put: _Put) -> _Put:
         """*put* of a queue, after which what was put waits there."""

@@ -108,9 +108,21 @@ class HalfSent:
 
     async def run(self, app: App) -> None:
         try:
-            await app(self.exchange.scope, self.receive, self.exchange.send)
+            await app(self.exchange.scope, self.receive, self.send)
         finally:
             self.stalled.set()
+
+    async def send(self, message: Any) -> None:
+        await self.exchange.send(message)
+
+
+class SlowToTake(HalfSent):
+    """The same, which takes no answer before it is to stop."""
+
+    async def send(self, message: Any) -> None:
+        self.stalled.set()
+        await self.stop.wait()
+        await super().send(message)
 
 
 @pytest.fixture
@@ -181,6 +193,22 @@ async def test_too_large_is_said_before_too_busy(small):
         second.stop.set()
 
     assert third.status == 413
+
+
+@pytest.mark.parametrize("dialect", ALL_DIALECTS)
+async def test_a_refused_request_holds_nothing_while_it_is_told_so(dialect, small):
+    """Clients that take their refusal slowly do not have others refused for want of what they had sent."""
+    app, clients, held = small(), [SlowToTake(500 * KIB, PATHS[dialect]) for _ in range(3)], []
+    async with anyio.create_task_group() as tasks:
+        for client in clients:
+            tasks.start_soon(client.run, app)
+            await client.stalled.wait()
+            held.append(part_of(app, Bodies).held)
+        for client in clients:
+            client.stop.set()
+
+    assert [client.exchange.status for client in clients[1:]] == [503, 503]
+    assert held == [500 * KIB] * 3, "the first one's, which goes on, and no other's"
 
 
 async def test_a_body_is_held_until_its_answer_ends(small, sim):

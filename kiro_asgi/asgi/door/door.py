@@ -131,6 +131,8 @@ class Door:
 
     async def _refuse(self, call: Call, error: KiroAsgiError) -> None:
         call.failure = error
+        _forget_frames(error)
+        call.release_all()  # before anything is awaited, or others are refused for want of the room that it gives back
         if call.observation is not None:
             call.observation.begin(call)
         if isinstance(error, UnknownModel):

@@ -155,16 +155,19 @@ class Share:
         self._bodies.free_stored(size, self._principal)
         self._stored -= size
 
+    def free(self) -> None:
+        """Hold none any more."""
+        self.shrink(self._size)
+        if self._stored:
+            self.shrink_stored(self._stored)
+
     def __enter__(self) -> Share:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._bodies.free(self._size)
-        self._size = 0
-        if self._stored:
-            self.shrink_stored(self._stored)
+        self.free()
 
 
 _CLIENT_LEFT: Final = 499
@@ -325,6 +328,10 @@ class Call(CallRecord):
     def release(self, size: int) -> None:
         """Hold *size* of these bytes no longer."""
         self._share.shrink(size)
+
+    def release_all(self) -> None:
+        """Hold none of these bytes any longer, nor any that the client has stored."""
+        self._share.free()
 
     def hold_stored(self, size: int) -> None:
         """Hold *size* bytes that the client has stored earlier, until the answer has ended.
