@@ -1,12 +1,12 @@
-"""Values for each event loop, where one object serves several of them; and the way into a loop from another thread."""
+"""What is each event loop's own: values, the way into it from another thread, and turns that work leaves to others."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from anyio.lowlevel import RunVar, current_token
+from anyio.lowlevel import RunVar, checkpoint, current_token
 from attrs import define, field
 
 T = TypeVar("T")
@@ -38,6 +38,19 @@ def on_asyncio() -> bool:
         return asyncio.current_task() is not None
     except RuntimeError:  # no loop of asyncio is running
         return False
+
+
+_TURNS: Final = 4
+"""Turns of the event loop that one part of long work leaves to others."""
+
+
+async def give_way() -> None:
+    """Let others have some turns of the event loop, after a part of work that took milliseconds.
+
+    A short request takes some ten turns, and with only one of them between two parts it would wait for ten parts.
+    """
+    for _ in range(_TURNS):
+        await checkpoint()
 
 
 def way_into() -> Callable[[Callable[[], object]], object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import select
 from collections.abc import Awaitable, Callable, Iterable
+from time import perf_counter
 from traceback import clear_frames
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
+
+from kiro_asgi.loops import give_way
 
 if TYPE_CHECKING:
     import ssl
@@ -25,6 +28,14 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 64 * 1024
 """Bytes of a body that go with the head: more would be copied for nothing."""
 
+_LEAST: Final = 4 * 1024
+_MOST: Final = 64 * 1024
+"""Bytes of one read, at least and at most."""
+
+_DEAR: Final = 0.003
+"""Seconds in which the library may take a read apart; then the next one is of fewer bytes.  A service that sends each
+event in a chunk of its own has hundreds of them in one read, and other answers wait meanwhile."""
+
 
 class InterleavedStream:
     """A network stream that lets a reader process what it has before every read.
@@ -32,12 +43,14 @@ class InterleavedStream:
     The head of a request goes out together with the beginning of its body: in one packet instead of two.
     """
 
-    __slots__ = ("_head", "_in_request", "_stream", "process")
+    __slots__ = ("_came", "_head", "_in_request", "_most", "_stream", "process")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
         self._head = b""
         self._in_request = False
+        self._came = math.inf
+        self._most = _MOST
         self.process: Callable[[], Awaitable[float | None]] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
@@ -45,10 +58,17 @@ class InterleavedStream:
         if self._head:
             await self.write(b"", timeout)
         self._in_request = False
+        if perf_counter() - self._came > _DEAR:
+            self._most = max(self._most // 2, _LEAST)
+            await give_way()
+        else:
+            self._most = min(self._most * 2, _MOST)
         if self.process is not None:
             timeout = await self.process()
         try:
-            return await self._stream.read(max_bytes, timeout)
+            data = await self._stream.read(min(max_bytes, self._most), timeout)
+            self._came = perf_counter()
+            return data
         except BaseException as error:
             # Below anyio on trio one of the frames holds the error, in a circle with the whole answer.
             clear_frames(error.__traceback__)

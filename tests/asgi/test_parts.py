@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from attrs import frozen
 
 from kiro_asgi import App
 from kiro_asgi.asgi.door.parts import Internals
@@ -25,6 +26,10 @@ from tests.asgi.driver import Exchange, ask
 pytestmark = pytest.mark.anyio
 
 EVERY_DIALECT = pytest.mark.parametrize("dialect", ALL_DIALECTS)
+
+KIB = 1024
+UNKNOWN = 600
+"""Events."""
 
 CALLS = 300
 STEPS: list[Event] = [step for n in range(CALLS) for step in tool_call("f", {"n": n}, call_id=f"c{n}")]
@@ -57,22 +62,32 @@ async def slow(service: Simulator) -> AsyncIterator[Callable[..., App]]:
         await app.aclose()
 
 
-async def turns_beside(exchange: Exchange, app: App) -> int:
-    """Run *exchange*; how many turns another task had before it was over, but for those in which nothing came."""
-    turns = seen = 0
+@frozen
+class Turns:
+    """Those that another task had before an answer was over."""
+
+    all: int
+    told: int
+    """In which the client was sent something."""
+
+
+async def turns_beside(exchange: Exchange, app: App) -> Turns:
+    """Run *exchange*, and count."""
+    turns = told = seen = 0
 
     async def beside() -> None:
-        nonlocal turns, seen
+        nonlocal turns, told, seen
         while True:
             await checkpoint()
-            turns += len(exchange.messages) != seen
+            turns += 1
+            told += len(exchange.messages) != seen
             seen = len(exchange.messages)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(beside)
         await exchange.run(app)
         tasks.cancel_scope.cancel()
-    return turns
+    return Turns(turns, told)
 
 
 def calls_of(dialect: str, content: bytes) -> str:
@@ -99,7 +114,27 @@ async def test_others_are_served_between_the_parts_of_one_read(dialect, slow, si
     turns = await turns_beside(exchange, slow())
 
     assert calls_of(dialect, exchange.content) == "".join(f'{{"n": {n}}}' for n in range(CALLS))
-    assert turns > CALLS // 8
+    assert turns.told > CALLS // 8
+
+
+async def test_a_short_request_does_not_wait_for_as_many_parts_as_it_takes_turns(slow, sim):
+    """Others have several turns between two parts."""
+    sim.enqueue(answer(AT_ONCE))
+    turns = await turns_beside(ask("openai", "hi", stream=True, tools=[TOOLS["openai"]]), slow())
+
+    assert turns.all > 3 * turns.told
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "collect"])
+async def test_what_leads_to_nothing_is_read_in_parts_too(stream, slow, sim):
+    """A service's events that nobody knows: the longer they take, the fewer of them at once."""
+    unknown = b"".join(encode(Event(f"hologram{n}Event", {"of": "x" * 64})) for n in range(UNKNOWN))
+    sim.enqueue(answer(RawBytes(unknown), *text("so")))
+    exchange = ask("openai", "hi", stream=stream)
+    turns = await turns_beside(exchange, slow())
+
+    assert exchange.status == 200
+    assert turns.all > 3 * len(unknown) // (4 * KIB)
 
 
 @EVERY_DIALECT
@@ -110,7 +145,7 @@ async def test_what_was_held_to_the_end_goes_out_in_parts_too(dialect, slow, sim
     turns = await turns_beside(exchange, slow(stream={"tool_emission": "end"}))
 
     assert calls_of(dialect, exchange.content) == "".join(f'{{"n": {n}}}' for n in range(CALLS))
-    assert turns > CALLS // 8
+    assert turns.told > CALLS // 8
 
 
 @EVERY_DIALECT

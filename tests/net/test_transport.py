@@ -6,17 +6,20 @@ import importlib
 import os
 import resource
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
 
 import anyio
 import httpcore
 import pytest
 from anyio.abc import SocketStream
+from anyio.lowlevel import checkpoint
 
 from kiro_asgi.errors import TooBusy, UpstreamTimeout, UpstreamUnreachable
 from kiro_asgi.net.requests import fetch_whole
-from kiro_asgi.net.streams import InterleavedBackend, TcpBackend
+from kiro_asgi.net.streams import InterleavedBackend, InterleavedStream, TcpBackend
 from kiro_asgi.net.transport import Transport, authority
 from kiro_asgi.simulator import (
     CloseEarly,
@@ -466,3 +469,40 @@ async def test_what_was_written_goes_out_before_a_read(library):
         await stream.aclose()
 
     assert pieces == [b"hello"]
+
+
+class Plenty:
+    """A stream that has as many bytes as are asked for."""
+
+    asked = 0
+
+    async def read(self, max_bytes: int, timeout: float | None) -> bytes:  # noqa: ASYNC109 - the library's interface
+        self.asked = max_bytes
+        return b"x" * max_bytes
+
+
+async def test_reads_that_take_long_to_be_taken_apart_become_shorter():
+    """To a bound, and others have some turns meanwhile; they become longer again."""
+    there, turns = Plenty(), 0
+    stream: Any = InterleavedStream(there)  # type: ignore[arg-type]
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            await checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beside)
+        sizes = []
+        for _ in range(6):
+            await stream.read(64 * 1024)
+            sizes.append(there.asked)
+            time.sleep(0.005)  # noqa: ASYNC251 - work that takes as long
+        tasks.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        while there.asked < 64 * 1024:
+            await stream.read(64 * 1024)
+
+    assert sizes == [64 * 1024, 32 * 1024, 16 * 1024, 8 * 1024, 4 * 1024, 4 * 1024]
+    assert turns > 3 * 5

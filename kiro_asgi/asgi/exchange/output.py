@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from kiro_asgi.asgi.protocol import (
@@ -26,6 +25,7 @@ from kiro_asgi.asgi.protocol import (
 )
 from kiro_asgi.dialects.base import Apart, Writer
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.loops import give_way
 from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import Message, MessageBuilder, replay, unsplit
 
@@ -296,7 +296,7 @@ class Synthetic(_Gathering, Streamed):
         for pieces in _slices(parts, self._clock):
             if self._pending:
                 await self.push()
-                await checkpoint()
+                await give_way()
             self._pending += pieces
         await super().finish()
 
@@ -332,7 +332,7 @@ class Whole(Generic[Item]):
         body: list[bytes] = []
         for made in _slices(zip(pieces, strict=True), clock):
             if body:
-                await checkpoint()
+                await give_way()
             body += made
         await self._respond(*body)
 

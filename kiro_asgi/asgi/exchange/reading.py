@@ -10,7 +10,6 @@ from itertools import chain, islice
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
 from attrs import define, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import Exchange
@@ -21,7 +20,7 @@ from kiro_asgi.asgi.scheduling import SHORT, Offload, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, ServiceReply, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
-from kiro_asgi.loops import PerLoop
+from kiro_asgi.loops import PerLoop, give_way
 from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
@@ -57,8 +56,10 @@ Item = TypeVar("Item")
 _MUCH: Final = 1024 * 1024
 """Bytes of one item from which on work leaves the event loop: it would take 20 to 50 ms."""
 
-_AT_ONCE: Final = 16 * 1024
-"""Bytes of a read after which to look at the clock, where they lead to nothing: much that is passed over, or held."""
+_LEAST: Final = 2 * 1024
+_MOST: Final = 16 * 1024
+"""Bytes of a read after which to look at the clock, where they lead to nothing: much that is passed over, or held.
+They become fewer where it took long: small events of kinds that nobody knows take ten times as long as text."""
 
 _LOOK: Final = 16
 """Items between two looks at the clock."""
@@ -141,6 +142,9 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     _worked: float = field(init=False, default=0.0)
     """Seconds that the last part took."""
+
+    _at_once: int = field(init=False, default=_MOST)
+    """Bytes of the next batch."""
 
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
@@ -332,12 +336,16 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     def _batches(self) -> Iterator[list[bytes]]:
         """The same, no more at once than others should wait for, but where a thread takes it."""
         chunks = self._taken()
-        if self._held >= _MUCH or sum(map(len, chunks)) <= _AT_ONCE:
+        if self._held >= _MUCH or sum(map(len, chunks)) <= self._at_once:
             yield chunks
             return
-        whole = b"".join(chunks)
-        for start in range(0, len(whole), _AT_ONCE):
-            yield [whole[start : start + _AT_ONCE]]
+        whole, start = b"".join(chunks), 0
+        while start < len(whole):
+            end = start + self._at_once
+            yield [whole[start:end]]
+            start = end
+            is_dear = self._worked > PART
+            self._at_once = max(self._at_once // 2, _LEAST) if is_dear else min(self._at_once * 2, _MOST)
 
     async def _push(self) -> None:
         if await self._output.push():
@@ -368,7 +376,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             if not part.ended_early:
                 return
             await self._push()
-            await checkpoint()
+            await give_way()
 
     def _note_event(self, *, content: bool) -> None:
         """Remember when, and when there was *content* first: one look at the clock for all events of a read."""

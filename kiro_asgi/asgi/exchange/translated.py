@@ -8,7 +8,6 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from anyio.lowlevel import checkpoint
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
@@ -23,6 +22,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
+from kiro_asgi.loops import give_way
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.history import beginnings, shortened
 from kiro_asgi.model.message import Message, split_sentences, unsplit
@@ -286,7 +286,7 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         for number, batch in enumerate(self._batches()):
             if number and self._worked >= PART:
                 await self._push()
-                await checkpoint()
+                await give_way()
             await self._put(answer.feed(batch))
         await self._push()
         if answer.events_seen != seen:
