@@ -63,8 +63,8 @@ class Gateway:
     """Answer one request of a connection by the handler, as if it had come on its own; the scope is the connection's,
     as one of HTTP.  Gives the call, when it has ended."""
 
-    recalled: Callable[[str], Recalled | None]
-    """Gives what is known of a principal's earlier requests, for APIs that can do with it; ``None`` for nothing."""
+    recalled: Callable[[str, str], Recalled | None]
+    """Gives what is known of a principal's earlier requests in the API of this name; ``None`` for nothing."""
 
     background: Background
     """Runs work that goes on without its request."""
@@ -99,6 +99,12 @@ class Gateway:
             head=lambda parsed: dialect.meta(parsed, self._token, int(self.wall())),
         )
 
+    def known(self, dialect: Dialect, principal: str, size: int) -> Recalled | None:
+        """What is known for a request of *size* bytes; ``None`` where its dialect has no use for that, or there is none
+        worth the time."""
+        recalls = dialect.traits.recalls and size >= KNOWN_BODY
+        return self.recalled(principal, dialect.name) if recalls else None
+
     def passes(self, dialect: Dialect) -> bool:
         """Whether requests of *dialect* may go on as they are."""
         return dialect.traits.transparent and dialect.name in self._transparent
@@ -126,7 +132,7 @@ class Operations:
         gateway, dialect, size = self._gateway, self._dialect, len(body)
         headers = tuple(call.scope.get("headers") or ())
         parse: Callable[[], ParsedRequest] = partial(dialect.parse, body, headers)
-        if dialect.traits.recalls and size >= KNOWN_BODY and (recalled := gateway.recalled(call.principal)) is not None:
+        if (recalled := gateway.known(dialect, call.principal, size)) is not None:
             parse = partial(cast(RecallingDialect, dialect).parse_recalled, body, headers, recalled)
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)

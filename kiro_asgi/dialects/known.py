@@ -11,18 +11,28 @@ Nothing depends on this but time.  What is out of the ordinary is decoded as eve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from sys import getsizeof
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
+from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import KNOWN_ELEMENTS
+from kiro_asgi.model.prompt import Document, Opaque, Part, Turn
 from kiro_asgi.wire.json import DECODER
+
+T = TypeVar("T")
 
 _BRACKET: Final = 512
 _COMMA: Final = 128
 """Bytes of memory that what a bracket opens, and what stands behind a comma, may take beside its text."""
+
+_WIDEST: Final = 4
+"""Bytes of memory that a character may take which is escaped."""
+
+_ESCAPED: Final = re.compile(r"\\u00(?:[57][bB]|2[cC])")
+"""Brackets and commas of JSON within a text, such as that of arguments, where they do not stand for themselves."""
 
 
 @frozen
@@ -35,18 +45,52 @@ class Element:
     value: Any = field(repr=False)
     """What was read of it, at its place in the array; nothing that a request could change."""
 
+    is_decoded: bool = False
+    """Whether texts of *value* stand there in another form than JSON's, such as base64."""
+
+    values: int = 1
+    """How often its texts may be in *value*."""
+
     size: int = field(init=False)
     """Bytes of memory, at most."""
 
     @size.default
     def _size(self) -> int:
         text = self.text
-        brackets = text.count("{") + text.count("[")
-        return 2 * getsizeof(text) + _BRACKET * (1 + brackets) + _COMMA * text.count(",")
+        brackets, own = text.count("{") + text.count("["), getsizeof(text)
+        is_escaped = "\\u" in text
+        if is_escaped:
+            brackets += len(_ESCAPED.findall(text))
+        value = own + _WIDEST * len(text) if is_escaped or self.is_decoded else own
+        return own + self.values * value + _BRACKET * (1 + brackets) + _COMMA * text.count(",")
+
+
+@frozen
+class Read:
+    """What was read of a new element."""
+
+    value: Any
+    is_decoded: bool = False
+    """As of `Element`."""
+
+
+def turn_lasts(turn: Turn) -> bool:
+    """Whether it may be in several prompts: not where it holds the error with which a service's reader refuses it."""
+    return not any(type(part) is Opaque and part.refusal is not None for part in _all_parts(turn))
+
+
+def holds_file(turn: Turn) -> bool:
+    """Whether it holds a text that may have come as the bytes of a file."""
+    return any(type(part) is Document and part.text != "" for part in _all_parts(turn))
+
+
+def _all_parts(turn: Turn) -> Iterator[Part]:
+    yield from turn.parts
+    yield from turn.content()
 
 
 class Recalled(Protocol):
-    """What is known of the requests of one client."""
+    """What is known of the requests of one client in one API."""
 
     def find(self, array: str, first: str, /) -> Sequence[Element]:
         """The elements of the latest *array* of that name whose first element had this text; empty for none."""
@@ -58,7 +102,7 @@ class Recalled(Protocol):
 
 
 @frozen
-class Part:
+class _Array:
     """An array of a request."""
 
     known: Sequence[Element]
@@ -74,8 +118,34 @@ class ArrayDecoder:
 
     _arrays: Collection[str]
     _recalled: Recalled
-    parts: dict[str, Part] = field(init=False, factory=dict)
+    _values: int = 1
+    """How many values of an element are kept."""
+
+    parts: dict[str, _Array] = field(init=False, factory=dict)
     """By the names of the arrays; without those that hold anything but objects, or nothing."""
+
+    @property
+    def is_recalling(self) -> bool:
+        """Whether any element is known."""
+        return any(part.known for part in self.parts.values())
+
+    def known(self, array: str) -> list[Any]:
+        """The values of those elements of an array that are known."""
+        part = self.parts.get(array)
+        return [] if part is None else [element.value for element in part.known]
+
+    def forget(self, array: str) -> None:
+        """Take all elements of an array as new; what was decoded stays without those that were known."""
+        known = self.parts[array].known
+        self.parts[array] = _Array((), [*(element.text for element in known), *self.parts[array].texts])
+
+    def keep(self, read: Mapping[str, Iterable[Read]]) -> None:
+        """Remember the arrays, with what was *read* of their new elements, up to the first of which nothing was."""
+        for name, part in self.parts.items():
+            pairs = zip(part.texts, read[name], strict=False)
+            new = (Element(text, it.value, it.is_decoded, self._values) for text, it in pairs)
+            if elements := (*part.known, *new):
+                self._recalled.keep(name, elements)
 
     def raw_decode(self, text: str) -> tuple[Any, int]:
         """As of `json.JSONDecoder.raw_decode`.
@@ -113,7 +183,7 @@ class ArrayDecoder:
         first = text[start : _decode(text, at)[1]]
         known, at = _beginning(self._recalled.find(name, first), text, start)
         if not known:  # to find the others takes time, and many arrays never come again
-            self.parts[name] = Part((), [first])
+            self.parts[name] = _Array((), [first])
             return _decode(text, start)
         items: list[Any] = []
         texts: list[str] = []
@@ -125,8 +195,29 @@ class ArrayDecoder:
             if len(items) > KNOWN_ELEMENTS:
                 raise ValueError(name)
         end = _require(text, _blank(text, at), "]")
-        self.parts[name] = Part(known, texts)
+        self.parts[name] = _Array(known, texts)
         return items, end
+
+
+def recalling(decoder: ArrayDecoder, read: Callable[[], tuple[T, Mapping[str, Iterable[Read]]]]) -> T | None:
+    """What is *read* by means of the *decoder*, which remembers it; ``None`` where the whole has to be read instead, as
+    there is something wrong whose place counts.
+
+    Args:
+        decoder: One that has not decoded anything.
+        read: Reads the request; gives what came of it, and for each of the arrays its new elements.
+
+    Raises:
+        RequestError: It is not a legal request, and nothing of it was known.
+    """
+    try:
+        result, new = read()
+    except RequestError:
+        if not decoder.is_recalling:
+            raise
+        return None
+    decoder.keep(new)
+    return result
 
 
 def _beginning(elements: Sequence[Element], text: str, at: int) -> tuple[Sequence[Element], int]:

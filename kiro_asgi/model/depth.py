@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import JSON_DEPTH
-from kiro_asgi.model.prompt import Opaque, Part, Prompt, Text, ToolCallPart, ToolResult
+from kiro_asgi.model.prompt import Opaque, Part, Prompt, Text, Tool, ToolCallPart, ToolResult, Turn
 
 _HOLDERS: Final = (Mapping, list, tuple)
 
@@ -24,21 +24,28 @@ _ECHO: Final = 40
 """Characters of a name in it."""
 
 
-def require_depths(prompt: Prompt) -> None:
+def require_depths(prompt: Prompt, checked: Iterable[Turn | Tool | None] = ()) -> None:
     """Check how deep every schema, every input of a call and every block is that stands in *prompt*.
 
     Rendering a prompt for a service recurses into them, so the prompt of a client, or of a caller of the library, is
     checked here first; this does not recurse.
 
+    Args:
+        prompt: The prompt.
+        checked: Those of its turns and tools that have been checked before.
+
     Raises:
         RequestError: As from `require_depth`.
     """
+    done = frozenset(map(id, checked))
     for tool in prompt.tools:
+        if id(tool) in done:
+            continue
         require_depth(tool.schema, tool.place or "tools", "schema")
         for more in (tool.unread and tool.unread.members, tool.opaque and tool.opaque.value):
             require_depth(more, tool.place or "tools", "member")
     for turn in prompt.turns:
-        for part in turn.parts:
+        for part in () if id(turn) in done else turn.parts:
             _require_part(part, turn.place or "messages")
     require_depth(prompt.schema, "schema", "schema of the answer")
     if prompt.unread is not None:

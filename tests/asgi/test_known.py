@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,8 @@ from kiro_asgi.dialects.known import Element
 from kiro_asgi.limits import KNOWN_BODY, KNOWN_SECONDS, KNOWN_SHARE
 from kiro_asgi.simulator.server import Simulator
 from tests.asgi.conftest import Gateway
-from tests.asgi.driver import post
+from tests.asgi.driver import PATHS, post
+from tests.dialects.recalled import APIS, Api
 
 MOST = 64 * 1024
 SHARE = MOST // KNOWN_SHARE
@@ -37,26 +37,27 @@ def array(first: str, size: int = 1000) -> tuple[Element, ...]:
 
 def sent(known: Known, principal: str, first: str, size: int = 1000) -> None:
     """A request of a client."""
-    client = known.of(principal)
+    client = known.of(principal, "api")
     assert client is not None
     client.keep("messages", array(first, size))
 
 
 def is_known(known: Known, principal: str, first: str) -> bool:
-    client = known.of(principal)
+    client = known.of(principal, "api")
     assert client is not None
     return bool(client.find("messages", first))
 
 
 def test_clients_know_nothing_of_each_other():
-    """The same text of another client is not known, nor is that of another array."""
+    """The same text of another client is not known, nor is that of another array, or in another API."""
     known = Known(MOST, Clock())
     sent(known, "one", "[{")
 
     assert is_known(known, "one", "[{")
     assert not is_known(known, "two", "[{")
     assert not is_known(known, "one", "[ {")
-    assert not known.of("one").find("tools", "[{")  # type: ignore[union-attr]
+    assert not known.of("one", "api").find("tools", "[{")  # type: ignore[union-attr]
+    assert not known.of("one", "other").find("messages", "[{")  # type: ignore[union-attr]
 
 
 def test_the_latest_of_those_that_begin_alike_counts():
@@ -114,7 +115,7 @@ def test_what_is_not_sent_again_is_forgotten():
 
 def test_nothing_is_remembered_where_that_is_set():
     """With 0 there is nothing to ask."""
-    assert Known(0, Clock()).of("one") is None
+    assert Known(0, Clock()).of("one", "api") is None
 
 
 REQUESTS = st.tuples(
@@ -137,7 +138,7 @@ def test_its_size_is_what_it_holds(requests: list[tuple[str, str, int, float]]):
             sum(
                 element.size
                 for first in "1234"
-                for element in known.of(principal).find("messages", first)  # type: ignore[union-attr]
+                for element in known.of(principal, "api").find("messages", first)  # type: ignore[union-attr]
             )
             for principal in "abc"
         ]
@@ -145,22 +146,20 @@ def test_its_size_is_what_it_holds(requests: list[tuple[str, str, int, float]]):
         assert sum(sizes) <= known.size <= MOST
 
 
-def body(turns: int) -> dict[str, Any]:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[at % 2], "content": f"{at} " + "word " * 400} for at in range(2 * turns + 1)]
-    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": messages}
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("most", [0, 1024 * 1024])
-async def test_the_service_is_asked_the_same(gateway: Gateway, sim: Simulator, most: int):
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+async def test_the_service_is_asked_the_same(gateway: Gateway, sim: Simulator, api: Api, most: int):
     """Turn after turn, whether anything is remembered or not."""
     app = gateway(limits={"known_bytes": most}, client={"api_keys": ["k", "l"]})
-    for turns, key in ((3, "k"), (4, "k"), (4, "l"), (4, "k")):
-        assert len(json.dumps(body(turns))) > KNOWN_BODY
-        assert (await post("/v1/messages", body(turns), key=key).run(app)).status == 200
+    for turns, key in ((20, "k"), (21, "k"), (21, "l"), (21, "k")):
+        body = api.conversation(turns, "word " * 4)
+        assert len(body) > KNOWN_BODY
+        assert (
+            await post(PATHS[api.name], body.replace(b'"m"', b'"claude-sonnet-4.5"'), key=key).run(app)
+        ).status == 200
     asked = [json.loads(request.body)["conversationState"] for request in sim.requests]
 
-    assert [len(each["history"]) for each in asked] == [6, 8, 8, 8]
+    assert [len(each["history"]) for each in asked] == [40, 42, 42, 42]
     assert asked[1]["history"] == asked[2]["history"] == asked[3]["history"]
-    assert asked[1]["history"][:6] == [*asked[0]["history"]]
+    assert asked[1]["history"][:40] == asked[0]["history"]

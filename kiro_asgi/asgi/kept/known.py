@@ -12,6 +12,9 @@ from attrs import define, field, frozen
 from kiro_asgi.dialects.known import Element
 from kiro_asgi.limits import KNOWN_SECONDS, KNOWN_SHARE
 
+_Key = tuple[str, str, str]
+"""Client API and name of an array, and the text of its first element."""
+
 _ARRAY: Final = 2048
 """Bytes of an array beside its elements."""
 
@@ -30,12 +33,12 @@ class _Array:
 class _Client:
     """What is known of one client."""
 
-    arrays: OrderedDict[tuple[str, str], _Array] = field(factory=OrderedDict, repr=False)
-    """By name, and text of the first element; the one that was kept last is at the end."""
+    arrays: OrderedDict[_Key, _Array] = field(factory=OrderedDict, repr=False)
+    """The one that was kept last is at the end."""
 
     size: int = 0
 
-    def take(self, key: tuple[str, str]) -> int:
+    def take(self, key: _Key) -> int:
         """Forget an array; returns its bytes."""
         size = self.arrays.pop(key).size
         self.size -= size
@@ -62,21 +65,23 @@ class Known:
 
     _lock: Lock = field(init=False, factory=Lock, repr=False)
 
-    def of(self, principal: str) -> ClientsKnown | None:
-        """What is known of the client of this name; ``None`` where nothing is remembered of any."""
-        return ClientsKnown(self, principal) if self._most else None
+    def of(self, principal: str, api: str) -> ClientsKnown | None:
+        """What is known of the client of this name in one client API; ``None`` where nothing is remembered of any.
 
-    def find(self, principal: str, array: str, first: str) -> Sequence[Element]:
+        What was read of an element is another thing in each API, even where its text is the same.
+        """
+        return ClientsKnown(self, principal, api) if self._most else None
+
+    def find(self, principal: str, key: _Key) -> Sequence[Element]:
         """As of `kiro_asgi.dialects.known.Recalled`."""
         with self._lock:
             self._forget_old()
             client = self._clients.get(principal)
-            found = None if client is None else client.arrays.get((array, first))
+            found = None if client is None else client.arrays.get(key)
             return () if found is None or found.kept < self._clock() - KNOWN_SECONDS else found.elements
 
-    def keep(self, principal: str, array: str, elements: Sequence[Element]) -> None:
+    def keep(self, principal: str, key: _Key, elements: Sequence[Element]) -> None:
         """As of `kiro_asgi.dialects.known.Recalled`."""
-        key = array, elements[0].text
         size, share = _ARRAY + sum(element.size for element in elements), self._most // KNOWN_SHARE
         with self._lock:
             self._forget_old()
@@ -115,15 +120,16 @@ class Known:
 
 @frozen
 class ClientsKnown:
-    """What is known of one client: a `kiro_asgi.dialects.known.Recalled`."""
+    """What is known of one client in one API: a `kiro_asgi.dialects.known.Recalled`."""
 
     _known: Known
     _principal: str
+    _api: str
 
     def find(self, array: str, first: str, /) -> Sequence[Element]:
         """The elements of the latest *array* of that name whose first element had this text; empty for none."""
-        return self._known.find(self._principal, array, first)
+        return self._known.find(self._principal, (self._api, array, first))
 
     def keep(self, array: str, elements: Sequence[Element], /) -> None:
         """Remember them."""
-        self._known.keep(self._principal, array, elements)
+        self._known.keep(self._principal, (self._api, array, elements[0].text), elements)

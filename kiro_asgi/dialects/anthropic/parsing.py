@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -36,8 +37,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
 from kiro_asgi.dialects.anthropic.toolsets import named_apart, toolset_of
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
-from kiro_asgi.dialects.known import ArrayDecoder, Element, Recalled
-from kiro_asgi.dialects.known import Part as Known
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
@@ -165,17 +165,17 @@ CHOICES: Final = MappingProxyType(
 
 
 def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: Sequence[Tool] = ()) -> tuple[Tool, ...]:
-    """The tools in order, without those *before* them, which are known.
+    """The tools in order, with those *before* them, which are known.
 
     Raises:
         RequestError: A tool without a name, or a choice that names none of the tools: an entry of a toolset has no
             name, and those of its members are not among the tools' names.
     """
-    tools = tuple(_parse_tool(index, body) for index, body in enumerate(bodies, len(before)))
-    named = (tool.name for tool in (*before, *tools) if toolset_of(tool.hosted) is None)
+    tools = (*before, *(_parse_tool(index, body) for index, body in enumerate(bodies, len(before))))
+    named = (tool.name for tool in tools if toolset_of(tool.hosted) is None)
     if choice.mode is ToolChoiceMode.NAMED and choice.name not in named:
         raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
-    if choice.mode is ToolChoiceMode.REQUIRED and not (before or tools):
+    if choice.mode is ToolChoiceMode.REQUIRED and not tools:
         raise RequestError("tool_choice: a tool is demanded but there are no tools", param="tool_choice")
     return tools
 
@@ -360,21 +360,18 @@ def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
         RequestError: Not a legal request; ``param`` names the place.
     """
     decoder = ArrayDecoder(("tools", "messages"), recalled)
-    try:
-        request = _read(body, MessagesRequestBody, decoder)
-        before = _Before.of(decoder.parts)
-        if before.turns and any(map(_holds_summary, request.messages)):  # it stands for what is known
-            return parse_messages(body)
-        prompt = _prompt(request, _sampling(request), before)
-    except RequestError:
-        if not any(part.known for part in decoder.parts.values()):
-            raise
-        return parse_messages(body)  # for places in the whole
-    read = {"tools": prompt.tools[len(before.tools) :], "messages": _lasting(prompt, request, before)}
-    for name, part in decoder.parts.items():
-        if elements := (*part.known, *map(Element, part.texts, read[name])):
-            recalled.keep(name, elements)
-    return _parsed(prompt, request)
+    return recalling(decoder, partial(_recalled, body, decoder)) or parse_messages(body)
+
+
+def _recalled(body: bytes, decoder: ArrayDecoder) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
+    request = _read(body, MessagesRequestBody, decoder)
+    before = _Before(decoder.known("messages"), decoder.known("tools"))
+    if before.turns and any(map(_holds_summary, request.messages)):  # it stands for what is known
+        decoder.parts.clear()
+        return parse_messages(body), {}
+    prompt = _prompt(request, _sampling(request), before)
+    tools = map(Read, prompt.tools[len(before.tools) :])
+    return _parsed(prompt, request), {"tools": tools, "messages": _lasting(prompt, request, before)}
 
 
 def _parsed(prompt: Prompt, request: MessagesRequestBody) -> ParsedRequest:
@@ -391,28 +388,20 @@ class _Before:
 
     tools: Sequence[Tool] = ()
 
-    @classmethod
-    def of(cls, parts: Mapping[str, Known]) -> _Before:
-        """What *parts* of a request have."""
-        known = {name: [element.value for element in part.known] for name, part in parts.items()}
-        return cls(known.get("messages", ()), known.get("tools", ()))
-
 
 _NOTHING: Final = _Before()
 
 
-def _lasting(prompt: Prompt, request: MessagesCountBody, before: _Before) -> Iterator[Turn | None]:
+def _lasting(prompt: Prompt, request: MessagesCountBody, before: _Before) -> Iterator[Read]:
     """What the messages that are not known became, up to the first that does not stand for itself alone."""
     if any(map(_holds_summary, request.messages)):  # of what it stands for there are no turns
         return
-    turns = {turn.place: turn for turn in prompt.turns}
+    turns = {turn.place: turn for turn in prompt.turns[sum(map(bool, before.turns)) :]}
     for index, message in enumerate(request.messages, len(before.turns)):
         turn = turns.get(f"messages[{index}]")
-        if isinstance(message, Raw) or message.role == "system":
+        if isinstance(message, Raw) or message.role == "system" or not (turn is None or turn_lasts(turn)):
             return
-        if turn is not None and (Opaque in map(type, turn.parts) or Opaque in map(type, turn.content())):
-            return  # it may hold the error with which it is refused
-        yield turn
+        yield Read(turn, turn is not None and holds_file(turn))
 
 
 def _holds_summary(message: MessageBody | Raw) -> bool:
@@ -440,13 +429,13 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
     if not request.model:
         raise RequestError(f"model: {NO_MODEL}", param="model")
     choice = _parse_tool_choice(request.tool_choice)
-    turns = tuple(_turns(request.messages, len(before.turns)))
-    if not (turns or any(before.turns)):
+    turns = (*filter(None, before.turns), *_turns(request.messages, len(before.turns)))
+    if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
     system = tuple(_system(request.system))
     tools = _parse_tools(request.tools or (), choice, before.tools)
-    marks = {part.cache for turn in (*filter(None, before.turns), *turns) for part in turn.parts}
-    marks |= {tool.cache for tool in (*before.tools, *tools)}
+    marks = {part.cache for turn in turns for part in turn.parts}
+    marks |= {tool.cache for tool in tools}
     marks |= {read_mark(request.cache_control), *(mark for _, mark, _ in system)}
     prompt = Prompt(
         request.model,
@@ -466,11 +455,8 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         unread=BESIDE(request, **_in_part(request)),
         system_unread={index: more for index, (_, _, more) in enumerate(system) if more is not None},
     )
-    require_depths(prompt)
-    if before is _NOTHING:
-        return prompt
-    known = (turn for turn in before.turns if turn is not None)
-    return evolve(prompt, turns=(*known, *turns), tools=(*before.tools, *prompt.tools))
+    require_depths(prompt, (*before.turns, *before.tools))
+    return prompt
 
 
 def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:

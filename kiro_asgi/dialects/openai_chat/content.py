@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
@@ -236,6 +236,24 @@ _ASSISTANT: Final = MappingProxyType[type, Reader](
 _NO_CALL: Final = "no earlier assistant message made a call with this id"
 
 
+@frozen
+class Taken:
+    """What one message adds to those before it; no later one changes that."""
+
+    turn: Turn | None = None
+    system: tuple[Text, ...] = ()
+    """Texts before the conversation begins."""
+
+    place: str = ""
+    """Where they stand."""
+
+    calls: frozenset[str] = frozenset()
+    """Ids that results may answer."""
+
+    function: tuple[str, str] | None = None
+    """Name of a function called in the deprecated form, and the id that we gave its call."""
+
+
 @define
 class MessageReader:
     """Reads messages in order, and remembers the calls that results must answer.
@@ -252,81 +270,105 @@ class MessageReader:
     """Where the first of them stands."""
 
     turns: list[Turn] = field(init=False, factory=list)
+    taken: list[Taken] = field(init=False, factory=list)
+    """What each message added."""
+
     _calls: set[str] = field(init=False, factory=set)
     _functions: dict[str, str] = field(init=False, factory=dict)
     """Name of a function called in the deprecated form, to the id that we gave its last call."""
 
-    def read(self, messages: Iterable[Message]) -> None:
-        """Take the messages.
+    def read(self, messages: Iterable[Message], before: Iterable[Taken] = ()) -> None:
+        """Take the messages, and what those *before* them added, which are not read again.
 
         System text in mid-conversation becomes the user's where it stands: the beginning of the conversation, which
         upstreams cache, stays as it was.  Without a conversation it is the user's message.
         """
-        for index, message in enumerate(messages):
-            _READERS[type(message)](self, message, f"messages[{index}]")
+        for taken in before:
+            self._take(taken)
+        for index, message in enumerate(messages, len(self.taken)):
+            self._take(_READERS[type(message)](self, message, f"messages[{index}]"))
         if not self.turns and self.system:
             self.turns += (_as_user(text, self.system_place) for text in self.system)
             self.system = []
 
-    def _system(self, message: SystemMessage, place: str) -> None:
+    def _take(self, taken: Taken) -> None:
+        self.taken.append(taken)
+        self._calls |= taken.calls
+        if taken.turn is not None:
+            self.turns.append(taken.turn)
+        if taken.system:
+            self.system += taken.system
+            self.system_place = self.system_place or taken.place
+        if taken.function is not None:
+            name, call_id = taken.function
+            self._functions[name] = call_id
+
+    def _system(self, message: SystemMessage, place: str) -> Taken:
         found = tuple(system_texts(message, place))
         if self.turns and found:
-            self.turns.append(Turn(Role.USER, found, place, unread=BESIDE(message)))
-        elif found:
-            self.system += BESIDE.within(message, found)
-            self.system_place = self.system_place or place
+            return Taken(Turn(Role.USER, found, place, unread=BESIDE(message)))
+        return Taken(system=tuple(BESIDE.within(message, found)), place=place)
 
-    def _user(self, message: UserMessage, place: str) -> None:
+    def _user(self, message: UserMessage, place: str) -> Taken:
         parts = turn_content(message.content, f"{place}.content")
         for index, part in enumerate(parts):
             if isinstance(part, ToolResult) and part.call_id not in self._calls:
                 raise invalid(f"{place}.content[{index}].tool_use_id", _NO_CALL)
-        self.turns.append(Turn(Role.USER, parts, place, unread=BESIDE(message)))
+        return Taken(Turn(Role.USER, parts, place, unread=BESIDE(message)))
 
-    def _assistant(self, message: AssistantMessage, place: str) -> None:
+    def _assistant(self, message: AssistantMessage, place: str) -> Taken:
         if message.audio:  # an id: what was said is with the service that said it
             raise unsupported(f"{place}.audio", "no audio is held here; send what was said as content")
+        called = message.function_call
         parts = (
             *_earlier_thinking(message),
             *assistant_content(message.content, f"{place}.content"),
             *([Text(message.refusal, is_refusal=True)] if message.refusal else []),
-            *self._tool_calls(message.tool_calls or (), place),
-            *self._function_call(message.function_call, place),
+            *_tool_calls(message.tool_calls or (), place),
+            *([] if called is None else [self._function_call(called, place)]),
         )
-        self._calls |= {part.call_id for part in parts if isinstance(part, ToolCallPart)}
         details = None if any(read_reasoning_details(message.reasoning_details)) else message.reasoning_details
         unread = BESIDE(message, reasoning_details=details)
-        self.turns.append(Turn(Role.ASSISTANT, parts, place, unread=unread))
+        return Taken(
+            Turn(Role.ASSISTANT, parts, place, unread=unread),
+            calls=frozenset(part.call_id for part in parts if isinstance(part, ToolCallPart)),
+            function=None if called is None else (called.name, self._own_id),
+        )
 
-    def _tool_calls(self, calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
-        for index, call in enumerate(calls):
-            if signature := read_extra_content(call.extra_content):
-                yield ThinkingPart(signature=signature)
-            yield _tool_call(call, f"{place}.tool_calls[{index}]")
+    @property
+    def _own_id(self) -> str:
+        """Id of a call that has none, in the message that is read."""
+        return f"call_{len(self.turns)}"
 
-    def _function_call(self, call: Invocation | None, place: str) -> Iterator[ToolCallPart]:
-        if call is not None:
-            call_id = f"call_{len(self.turns)}"
-            self._functions[call.name] = call_id
-            yield ToolCallPart(call_id, call.name, read_arguments(call.arguments, f"{place}.function_call.arguments"))
+    def _function_call(self, call: Invocation, place: str) -> ToolCallPart:
+        arguments = read_arguments(call.arguments, f"{place}.function_call.arguments")
+        return ToolCallPart(self._own_id, call.name, arguments)
 
-    def _tool(self, message: ToolMessage, place: str) -> None:
+    def _tool(self, message: ToolMessage, place: str) -> Taken:
         if message.tool_call_id not in self._calls:
             raise invalid(f"{place}.tool_call_id", _NO_CALL)
-        self._result(message.tool_call_id, message, place)
+        return _result_of(message.tool_call_id, message, place)
 
-    def _function(self, message: FunctionMessage, place: str) -> None:
+    def _function(self, message: FunctionMessage, place: str) -> Taken:
         call_id = self._functions.get(message.name)
         if call_id is None:
             raise invalid(f"{place}.name", "no earlier assistant message called this function")
-        self._result(call_id, message, place)
+        return _result_of(call_id, message, place)
 
-    def _result(self, call_id: str, message: ToolMessage | FunctionMessage, place: str) -> None:
-        parts = user_content(message.content, f"{place}.content")
-        self.turns.append(Turn(Role.USER, (ToolResult(call_id, parts, unread=BESIDE(message)),), place))
-
-    def _unknown(self, message: Raw, place: str) -> None:
+    def _unknown(self, message: Raw, place: str) -> Taken:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")
+
+
+def _tool_calls(calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
+    for index, call in enumerate(calls):
+        if signature := read_extra_content(call.extra_content):
+            yield ThinkingPart(signature=signature)
+        yield _tool_call(call, f"{place}.tool_calls[{index}]")
+
+
+def _result_of(call_id: str, message: ToolMessage | FunctionMessage, place: str) -> Taken:
+    parts = user_content(message.content, f"{place}.content")
+    return Taken(Turn(Role.USER, (ToolResult(call_id, parts, unread=BESIDE(message)),), place))
 
 
 def _as_user(text: Text, place: str) -> Turn:

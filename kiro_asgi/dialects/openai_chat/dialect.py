@@ -16,11 +16,12 @@ from kiro_asgi.dialects.base import (
     RequestHeaders,
     ResponseMeta,
 )
+from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, EMBED
 from kiro_asgi.dialects.openai_chat import embeddings
 from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
-from kiro_asgi.dialects.openai_chat.parsing import parse
+from kiro_asgi.dialects.openai_chat.parsing import parse, parse_recalled
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, foreign_shapes, peek
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
@@ -170,7 +171,11 @@ class OpenAIChat:
     @traits.default
     def _traits(self) -> DialectTraits:
         return DialectTraits(
-            cites_pages_only=True, transparent=True, too_long=TOO_LONG, alters_streams=self.usage_in_finish_chunk
+            cites_pages_only=True,
+            transparent=True,
+            recalls=True,
+            too_long=TOO_LONG,
+            alters_streams=self.usage_in_finish_chunk,
         )
 
     @property
@@ -181,6 +186,14 @@ class OpenAIChat:
     def parse(self, body: bytes, headers: RequestHeaders = (), /) -> ParsedRequest:
         """Read a request."""
         return parse(body)
+
+    def parse_recalled(self, body: bytes, headers: RequestHeaders, recalled: Recalled, /) -> ParsedRequest:
+        """As `parse`, where earlier requests of the client are known.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        return parse_recalled(body, recalled)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""

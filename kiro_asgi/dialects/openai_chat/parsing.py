@@ -14,7 +14,9 @@ https://qwen.readthedocs.io/ (``enable_thinking``, also inside ``chat_template_k
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,7 +24,8 @@ from attrs import evolve, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.openai_chat.content import MessageReader
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
+from kiro_asgi.dialects.openai_chat.content import MessageReader, Taken
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     BESIDE,
@@ -52,15 +55,14 @@ _MODES: Final = MappingProxyType(
 )
 
 
-def _read_tools(body: ChatRequestBody) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """The tools that may be called, and whether one must be.
+def _choose(body: ChatRequestBody, listed: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """The tools that may be called, of those *listed* as ``tools``, and whether one must be.
 
     Raises:
-        RequestError: A tool of a kind that we cannot offer, or a choice that names none of the tools.
+        RequestError: A function that we cannot offer, or a choice that names none of the tools.
     """
-    if body.functions and not body.tools:
+    if body.functions and not listed:
         return _functions(body, body.functions)
-    listed = (_tool(tool, f"tools[{index}]") for index, tool in enumerate(body.tools or ()))
     tools = (*listed, *_search(body))
     parallel = body.parallel_tool_calls is not False
     match body.tool_choice:
@@ -298,13 +300,41 @@ def parse(body: bytes) -> ParsedRequest:
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    value = read_json(body)
+    return _read(body)[0]
+
+
+_ARRAYS: Final = ("tools", "messages")
+
+
+def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
+    """The same, where earlier requests are known.
+
+    Raises:
+        RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
+    """
+    decoder = ArrayDecoder(_ARRAYS, recalled)
+    return recalling(decoder, partial(_read, body, decoder)) or parse(body)
+
+
+@frozen
+class _Before:
+    """What was read of earlier requests, and begins this one, too."""
+
+    messages: Sequence[Taken] = ()
+    tools: Sequence[Tool] = ()
+
+
+def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
+    """The request, and what was read of those elements of its arrays that are not known."""
+    value = read_json(body, decoder=decoder)
     refuse_references(value)
     request = structure_value(value, ChatRequestBody, converter=CONVERTER)
-    _refuse(request)
+    before = _Before() if decoder is None else _Before(*(decoder.known(name) for name in reversed(_ARRAYS)))
+    _refuse(request, before)
     conversation = MessageReader()
-    conversation.read(request.messages or ())
-    tools, tool_choice = _read_tools(request)
+    conversation.read(request.messages or (), before.messages)
+    new = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or (), len(before.tools)))
+    tools, tool_choice = _choose(request, (*before.tools, *new))
     system, unread_system = system_of(conversation.system)
     handling = handling_of(request)
     prompt = Prompt(
@@ -327,13 +357,25 @@ def parse(body: bytes) -> ParsedRequest:
         schema=_schema(request),
         unread=BESIDE(request, **_in_part(request)),
     )
-    require_depths(prompt)
+    require_depths(prompt, (*(taken.turn for taken in before.messages), *before.tools))
     stream_options = request.stream_options
     options = ChatOptions(
         include_usage=stream_options is not None and stream_options.include_usage is True,
-        legacy_functions=bool(request.functions) and not request.tools,
+        legacy_functions=bool(request.functions) and not (before.tools or new),
     )
-    return ParsedRequest(prompt, request.stream is True, options)
+    checked = set(map(id, tools))
+    lasting = takewhile(lambda tool: id(tool) in checked, new)  # up to the first that a choice leaves out
+    taken = _lasting(conversation.taken[len(before.messages) :])
+    return ParsedRequest(prompt, request.stream is True, options), {"tools": map(Read, lasting), "messages": taken}
+
+
+def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
+    """What *messages* added, up to the first that may not be in several prompts."""
+    for taken in messages:
+        turn = taken.turn
+        if turn is not None and not turn_lasts(turn):
+            return
+        yield Read(taken, turn is not None and holds_file(turn))
 
 
 _AS_SENT: Final = ("metadata", "user", "safety_identifier", "prompt_cache_key")
@@ -366,11 +408,11 @@ def _rest(value: Mapping[str, Any], read: Container[str]) -> dict[str, Any] | No
     return {name: it for name, it in value.items() if name not in read} or None
 
 
-def _refuse(request: ChatRequestBody) -> None:
+def _refuse(request: ChatRequestBody, before: _Before) -> None:
     """Stop at what cannot be honoured."""
     if not request.model:
         raise missing("model", NO_MODEL)
-    if not request.messages:
+    if not (before.messages or request.messages):
         raise _no_messages(request)
     if request.n is not None and request.n != 1:
         raise unsupported("n", "only one choice can be made")

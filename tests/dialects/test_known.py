@@ -1,0 +1,348 @@
+"""A request that is read with the help of earlier ones is read as it is without them: prompt, places, notes, errors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tracemalloc
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import pytest
+from attrs import fields, has
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kiro_asgi.asgi.kept.known import Known
+from kiro_asgi.dialects.base import RecallingDialect
+from kiro_asgi.dialects.known import Element
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import KNOWN_ELEMENTS
+from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from tests.corpus.entries import CORPUS
+from tests.dialects.recalled import APIS, CHAT, MESSAGES, Api
+from tests.growth import assert_linear, steps
+
+UPSTREAM = KiroUpstream(new_id=lambda: "7f3c2a4e-0000-4000-8000-000000000000")
+MODEL = ModelCard("claude-sonnet-4.5", images=True)
+KEY = Credential(CredentialKind.API_KEY, "ksk_test")
+MIB = 1024 * 1024
+
+each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+
+
+class Spy:
+    """What is known of one client, and how many elements of requests were.
+
+    Raises:
+        AssertionError: From `find`: an element that another client sent.
+    """
+
+    def __init__(self, known: Known, client: str = "a client", api: str = "an API") -> None:
+        self.known = known.of(client, api)
+        self.found = 0
+        self.kept: dict[int, Element] = {}
+
+    def find(self, array: str, first: str, /) -> Sequence[Element]:
+        assert self.known is not None
+        found = self.known.find(array, first)
+        assert all(id(each) in self.kept for each in found), "another client's"
+        self.found += len(found)
+        return found
+
+    def keep(self, array: str, elements: Sequence[Element], /) -> None:
+        assert self.known is not None
+        self.kept |= {id(each): each for each in elements}
+        self.known.keep(array, elements)
+
+
+def spy() -> Spy:
+    """The one client that there is."""
+    return Spy(Known(64 * MIB, lambda: 0.0))
+
+
+def whole(value: Any) -> Any:
+    """*value* with all that comparisons leave out: places, marks, members that were not read."""
+    if isinstance(value, KiroAsgiError):
+        return type(value).__name__, value.message, value.code, value.param
+    if isinstance(value, Enum):
+        return value
+    if has(type(value)):
+        return type(value).__name__, {each.name: whole(getattr(value, each.name)) for each in fields(type(value))}
+    if isinstance(value, Mapping):
+        return {name: whole(it) for name, it in value.items()}
+    return [*map(whole, value)] if isinstance(value, list | tuple) else value
+
+
+def outcome(dialect: RecallingDialect, body: bytes, recalled: Spy | None = None) -> Any:
+    """All that comes of *body*: what was read, noted and rendered, or the error."""
+    try:
+        parsed = dialect.parse(body) if recalled is None else dialect.parse_recalled(body, (), recalled)
+        notes = dialect.notes(body, parsed)
+        rendered = UPSTREAM.render(parsed.prompt, MODEL, KEY)
+    except KiroAsgiError as error:
+        return whole(error)
+    return whole((parsed, notes, rendered.request.body, rendered.notes))
+
+
+def assert_same(*sent: tuple[Api, str, bytes]) -> int:
+    """Assert that each body of a client is read alike with and without those before it; returns how many elements were
+    known."""
+    known, spies = Known(64 * MIB, lambda: 0.0), dict[tuple[str, str], Spy]()
+    for api, client, body in sent:
+        recalled = spies.setdefault((api.name, client), Spy(known, client, api.name))
+        assert outcome(api.dialect(client), body, recalled) == outcome(api.dialect(client), body)
+    return sum(each.found for each in spies.values())
+
+
+def by_two(api: Api, bodies: Iterable[bytes]) -> Iterable[tuple[Api, str, bytes]]:
+    """Each of *bodies* from two clients, one after the other."""
+    return [(api, client, body) for body in bodies for client in ("one", "two")]
+
+
+@each_api
+def test_every_conversation_of_the_corpus_is_read_alike(api: Api):
+    """Whatever clients send, knowing what they sent before changes nothing."""
+    entries = [entry.body for entry in CORPUS if entry.api == api.name and len(json.dumps(entry.body)) < MIB]
+    found = sum(assert_same(*by_two(api, api.grown(body))) for body in entries if isinstance(body[api.array], list))
+
+    assert found > 4 * len(entries)
+
+
+GAPS = st.sampled_from(("", "", "", " ", "\n\t"))
+
+
+def likely(pool: Sequence[str]) -> st.SearchStrategy[str]:
+    """Elements of *pool*, mostly of the first and plainest ones."""
+    return st.one_of(st.sampled_from(pool[:8]), st.sampled_from(pool[:8]), st.sampled_from(pool))
+
+
+@st.composite
+def arrays(draw: st.DrawFn, pool: Sequence[str], least: int) -> str:
+    """The text of an array of elements of *pool*."""
+    gap = draw(GAPS)
+    return "[" + gap + f"{gap},{gap}".join(draw(st.lists(likely(pool), min_size=least, max_size=6))) + gap + "]"
+
+
+@st.composite
+def bodies(draw: st.DrawFn, api: Api) -> bytes:
+    """A body, with its members in any order, some of them twice, and sometimes broken."""
+    members = [
+        api.head,
+        f'"{api.array}":{draw(arrays(api.messages, 1))}',
+        f'"tools":{draw(arrays(api.tools, 0))}',
+    ]
+    members += draw(st.lists(st.sampled_from(api.more), max_size=1).map(lambda names: [name[1:] for name in names]))
+    text = draw(st.sampled_from(("", "\ufeff "))) + "{" + ",".join(draw(st.permutations(members))) + "}"
+    end = draw(st.sampled_from((None, None, None, None, -1, -2, len(text) // 2)))
+    return text[:end].encode()
+
+
+CLIENTS = st.sampled_from(("one", "two"))
+
+
+@each_api
+@given(st.data())
+def test_any_requests_are_read_alike(api: Api, data: st.DataObject):
+    """Nothing in earlier requests, legal or not, of whichever client, changes how a later one is read."""
+    assert_same(*data.draw(st.lists(st.tuples(st.just(api), CLIENTS, bodies(api)), min_size=2, max_size=5)))
+
+
+@st.composite
+def conversations(draw: st.DrawFn, api: Api) -> list[tuple[Api, str, bytes]]:
+    """One conversation as it goes on: messages are added, changed and taken away behind the first; of another client,
+    too, who sends what the first one sent before or after."""
+    messages, tools, sent = [api.messages[0]], [api.tools[0]], []
+    messages += draw(st.lists(st.sampled_from(api.messages[:8]), max_size=3))
+    for _ in range(draw(st.integers(2, 5))):
+        at = draw(st.integers(1, len(messages)))
+        messages[at : at + draw(st.integers(0, 1))] = draw(st.lists(likely(api.messages), max_size=2))
+        tools[1:] = draw(st.sampled_from((tools[1:], draw(st.lists(likely(api.tools), max_size=2)))))
+        sent.append(api.body(messages, tools, draw(st.sampled_from(("", "", "", "", *api.more)))))
+    return [(api, draw(CLIENTS), draw(st.sampled_from((text, text, text, *sent)))) for text in sent]
+
+
+@each_api
+@given(st.data())
+def test_a_conversation_that_goes_on_is_read_alike(api: Api, data: st.DataObject):
+    """Turn after turn, whatever is changed in between, legal or not."""
+    assert_same(*data.draw(conversations(api)))
+
+
+@pytest.mark.parametrize(
+    ("api", "story"), [pytest.param(api, story, id=f"{api.name}: {story}") for api in APIS for story in api.stories]
+)
+def test_what_becomes_of_a_conversation(api: Api, story: str):
+    """The cases that have to do with more than one message."""
+    texts = [api.body(each) for each in api.stories[story]]
+    assert_same(*by_two(api, (texts[0], *texts, *reversed(texts))))
+
+
+def test_an_api_knows_nothing_of_another():
+    """One client sends the same texts in each of them."""
+    shared = [each for each in MESSAGES.messages[:4] if each in CHAT.messages]
+    assert_same(*[(api, "one", api.body(shared[:count])) for count in (2, 2, 3, 4, 3) for api in APIS])
+
+
+def test_a_toolset_is_named_apart_anew():
+    """A function of the client's that comes later, or goes, changes the names of a toolset that is known."""
+    first, toolset, clashing = MESSAGES.tools[0], *MESSAGES.tools[-3::2]
+    messages = [MESSAGES.messages[0], MESSAGES.messages[18], MESSAGES.messages[5]]
+    lists = ((first, toolset), (first, toolset, clashing), (first, toolset, clashing), (first, toolset))
+    found = assert_same(*by_two(MESSAGES, (MESSAGES.body(messages, tools) for tools in lists)))
+
+    assert found > 12
+
+
+def test_a_tool_that_was_not_looked_at_is_not_known():
+    """What a choice leaves out may be deeper than a service can read; without the choice, that is found."""
+    tools = [CHAT.tools[0], CHAT.tools[-1]]
+    chosen = CHAT.body(CHAT.messages[:1], tools, CHAT.more[5])
+    free = CHAT.body(CHAT.messages[:1], tools)
+
+    assert_same(*by_two(CHAT, (chosen, chosen, free, chosen, free)))
+
+
+@each_api
+def test_every_character_counts(api: Api):
+    """A conversation that differs in one character is read as it is, wherever that is."""
+    messages = (api.messages[0], *api.messages[3:6])
+    text, dialect = api.body(messages, api.tools[:1]).decode(), api.dialect("one")
+    for at, character in enumerate(text):
+        for other in ("b", ",", '"', "") if character in 'a{"}' else ("b",):
+            changed, recalled = (text[:at] + other + text[at + 1 :]).encode(), spy()
+            for _ in range(2):
+                dialect.parse_recalled(text.encode(), (), recalled)
+            assert outcome(dialect, changed, recalled) == outcome(dialect, changed)
+
+
+@each_api
+def test_what_is_known_is_not_read_again(api: Api):
+    """A message that is known costs a few steps, and one that is new has to be read."""
+    dialect = api.dialect("one")
+
+    def taken(turns: int) -> int:
+        recalled = spy()
+        for earlier in (turns - 2, turns - 1):
+            dialect.parse_recalled(api.conversation(earlier), (), recalled)
+        body = api.conversation(turns)
+        return steps(lambda: dialect.parse_recalled(body, (), recalled))
+
+    def unknown(turns: int) -> int:
+        body = api.conversation(turns)
+        return steps(lambda: dialect.parse(body))
+
+    known, new = (taken(80) - taken(40)) / 80, (unknown(80) - unknown(40)) / 80
+    assert known < 30, (known, new)
+    assert new > 2.5 * known, (known, new)
+
+
+@each_api
+@pytest.mark.parametrize("length", [0, 100])
+def test_reading_what_is_all_new_is_linear(api: Api, length: int):
+    """Of however many elements an array is."""
+    dialect = api.dialect("one")
+
+    def make(size: int) -> Callable[[], object]:
+        message = json.loads(api.messages[0]) | {"content": "x" * length}
+        body, recalled = api.body([json.dumps(message)] * size), spy()
+        dialect.parse_recalled(body, (), recalled)
+        return lambda: dialect.parse_recalled(body, (), recalled)
+
+    assert_linear(make, 200)
+
+
+@each_api
+def test_reading_what_is_almost_known_is_linear(api: Api):
+    """Each request differs from the one before in its last element, or in a mistake at its end: all is read twice."""
+    dialect = api.dialect("one")
+
+    def make(size: int) -> Callable[[], object]:
+        sent, recalled = [api.messages[0]] * size, spy()
+        for _ in range(2):
+            dialect.parse_recalled(api.body(sent), (), recalled)
+        others = [api.body([*sent[:-1], other]) for other in (api.messages[1], api.messages[-4])]
+        return lambda: [outcome(dialect, other, recalled) for other in others]
+
+    assert_linear(make, 200)
+
+
+@each_api
+def test_more_elements_than_are_remembered_are_read_all_the_same(api: Api):
+    """The cap is on what is remembered."""
+    body = api.conversation(KNOWN_ELEMENTS // 2 + 1)
+
+    assert assert_same(*[(api, "one", body)] * 3) == 4  # the first tool and the first message, twice
+
+
+def told(text: str) -> Callable[[Api], Mapping[str, Any]]:
+    """A message with this text."""
+    return lambda api: {api.array: [json.loads(api.messages[0]) | {"content": text}]}
+
+
+def tool(schema: Any, count: int = 1) -> Callable[[Api], Mapping[str, Any]]:
+    """Tools with this schema."""
+    return lambda api: {"tools": [api.tool(f"f{number}", schema) for number in range(count)]}
+
+
+@each_api
+@pytest.mark.parametrize(
+    "members",
+    [
+        pytest.param(lambda api: {api.array: [json.loads(api.messages[0]) | {"content": ""}] * 4000}, id="empty"),
+        pytest.param(told("x" * 400_000), id="one-text"),
+        pytest.param(told("é" * 400_000), id="wide-text"),
+        pytest.param(told("\U0001f600" + "x" * 400_000), id="one-wide-character"),
+        pytest.param(tool({str(number): {} for number in range(9000)}), id="objects"),
+        pytest.param(tool({"a": [[]] * 9000}), id="arrays"),
+        pytest.param(tool({"a": [10**6 + number for number in range(9000)]}), id="numbers"),
+        pytest.param(tool({}, 2000), id="tools"),
+        pytest.param(lambda api: json.loads(api.conversation(500)), id="calls"),
+    ],
+)
+@pytest.mark.parametrize("is_escaped", [False, True], ids=["plain", "escaped"])
+def test_sizes_are_those_of_memory(api: Api, members: Callable[[Api], Mapping[str, Any]], is_escaped: bool):
+    """What is remembered takes no more memory than is counted, whatever its shape."""
+    value = {**json.loads(api.body(api.messages[:1])), **members(api)}
+    assert_counted(api, json.dumps(value, ensure_ascii=is_escaped).encode())
+
+
+OPENED, CLOSED, COMMA = "\\u007b", "\\u007d", "\\u002c"
+
+
+@pytest.mark.parametrize("item", ["[],", "{'':0},", f"{OPENED}{CLOSED}{COMMA}", f"{OPENED}'':0{CLOSED}{COMMA}"])
+def test_arguments_that_are_text_count_as_what_they_are(item: str):
+    """Brackets and commas within the text of arguments make objects as well, even where they are escaped."""
+    text = "{'a':[" + item * 9000 + "0]}"
+    function = f'{{"name":"f","arguments":"{text}"}}'.replace("'", '\\"')
+    call = f'{{"role":"assistant","tool_calls":[{{"id":"t","type":"function","function":{function}}}]}}'
+
+    assert_counted(CHAT, CHAT.body([CHAT.messages[0], call]))
+
+
+def test_files_that_are_text_count_as_what_they_are():
+    """Characters that came as bytes may take four times as many."""
+    content = ("\U0001f600" + "x" * 400_000).encode()
+    url = f"data:text/plain;base64,{base64.b64encode(content).decode()}"
+    file = f'{{"role":"user","content":[{{"type":"file","file":{{"file_data":"{url}"}}}}]}}'
+
+    assert_counted(CHAT, CHAT.body([CHAT.messages[0], file]))
+
+
+def assert_counted(api: Api, body: bytes) -> None:
+    """Assert that what is remembered of *body* takes no more memory than is counted."""
+    known, dialect = Known(1024 * MIB, lambda: 0.0), api.dialect("one")
+    client = known.of("a client", api.name)
+    assert client is not None
+    dialect.parse(body)
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            dialect.parse_recalled(body, (), client)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < known.size
