@@ -70,6 +70,8 @@ def _inverted(major: str, minor: str | None, family: str) -> str:
 
 def read_name(name: str) -> ModelSpelling:
     """The parts of a model's name; one that we do not know loses only parts that surely do not belong to it."""
+    if name in _OWN_NAMES:
+        return ModelSpelling(name)
     name = name.strip()
     if len(name) > MAX_NAME or re.fullmatch(r"(?!CLAUDE_)[A-Z0-9]+(?:_[A-Z0-9]+)+", name):
         return ModelSpelling(name)
@@ -152,6 +154,9 @@ FALLBACK: Final[tuple[ModelCard, ...]] = (
 )
 """Models that the service has announced or peers know; the longest known window, the smallest known output.  ``auto``
 may be any of them: a window that is too short would refuse conversations that the service takes."""
+
+_OWN_NAMES: Final = frozenset(card.id for card in FALLBACK)
+"""Spelled as they are: most requests ask for one of these, and each asks more than once."""
 
 THINK_IF_ASKED: Final = frozenset(
     {

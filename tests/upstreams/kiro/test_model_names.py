@@ -147,6 +147,11 @@ def test_what_a_name_asks_for(name: str, effort: str | None, thinking: bool) -> 
     assert spelled_wishes(name) == (effort, thinking)
 
 
+def test_names_of_the_table_are_what_the_rules_make_of_them() -> None:
+    """They are not rewritten, which would change nothing: in capitals they are."""
+    assert [read_name(card.id.upper()) for card in FALLBACK] == [read_name(card.id) for card in FALLBACK]
+
+
 def test_a_models_own_name_asks_for_nothing() -> None:
     """A model that is listed under such a name means nothing by it."""
     assert spelled_wishes("gpt-5.1-codex-Max", "gpt-5.1-codex-max") == (None, False)
