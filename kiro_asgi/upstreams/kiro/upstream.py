@@ -292,7 +292,8 @@ def set_up(configured: Configured[KiroSettings]) -> Setup:
 
 
 def _with_wishes(prompt: Prompt, name: str, model: ModelCard) -> Prompt:
-    return evolve(prompt, thinking=with_wishes(prompt.thinking, name, model.id))
+    thinking = with_wishes(prompt.thinking, name, model.id)
+    return prompt if thinking is prompt.thinking else evolve(prompt, thinking=thinking)
 
 
 @frozen
