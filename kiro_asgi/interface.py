@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
-from types import FunctionType, UnionType
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
+from inspect import Parameter
+from itertools import repeat
+from types import FunctionType, NoneType, UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+import attrs
 
 _AWAITABLE: Final = re.compile(r"\b(Awaitable|Coroutine|Future|Task)\b")
 """In the annotation of a plain function: what it returns can be awaited."""
+
+_SEVERAL: Final = re.compile(r"Itera|Generator|tuple|Sequence|Collection|Mapping|Any|object")
+"""In the annotation of a function: one that yields may stand in its place."""
+
+_PLAIN: Final = frozenset((str, bytes, bool, int, float))
+"""Types whose values have nothing in them to be looked at."""
+
+_PLACE: Final = re.compile(r"\w+(\.\w+)*(:\w+(\.\w+)*)?")
+"""A module, and an object in it."""
 
 _MISSING: Final = object()
 
@@ -43,9 +56,34 @@ def lacks(given: object, interface: type, only: Collection[str] = ()) -> Iterato
             yield f"{name} cannot be read: {type(error).__name__}: {error}"
             continue
         if isinstance(wanted, property):
-            yield from _value_lacks(name, member, get_type_hints(wanted.fget).get("return"))
+            yield from _value_lacks(name, member, _hints(wanted.fget).get("return", Any))
         else:
             yield from _method_lacks(member, wanted)
+
+
+def offers(given: object, interface: type) -> bool:
+    """Whether *given* has a member of *interface*, which it need not have: all others are asked of it then.
+
+    What *interface* inherits says nothing about that.
+    """
+    return any(_is_there(given, name) for name in _members(interface) if name in vars(interface))
+
+
+def _is_there(given: object, name: str) -> bool:
+    try:
+        return getattr(given, name, None) is not None
+    except Exception:  # noqa: BLE001 - a property from outside may raise anything; it is one
+        return True
+
+
+def fields_lack(given: object) -> Iterator[str]:
+    """Which fields of *given*, an attrs object, are not what their annotations say, each in a few words.
+
+    No value is repeated: some are secrets.
+    """
+    for place, value, hint in _parts(given, type(given), ()):
+        if words := _unlike(value, hint):
+            yield f"{place[1:]}{words}"
 
 
 def class_lacks(given: type) -> str:
@@ -75,6 +113,16 @@ def must_be_texts(refused: Refused) -> Callable[[Any, Any, Any], None]:
     def check(manifest: Any, attribute: Any, value: object) -> None:
         if not isinstance(value, tuple) or not all(isinstance(it, str) for it in value):
             raise refused(manifest, f"{attribute.name} must be a tuple of texts, not {value!r:.60}")
+
+    return check
+
+
+def must_be_named(refused: Refused) -> Callable[[Any, Any, Any], None]:
+    """Make the validator of a manifest's member that names an object by its place; empty for none."""
+
+    def check(manifest: Any, attribute: Any, value: object) -> None:
+        if not isinstance(value, str) or (value and not _PLACE.fullmatch(value)):
+            raise refused(manifest, f"{attribute.name} must be text such as 'package.module:name', not {value!r:.60}")
 
     return check
 
@@ -112,18 +160,78 @@ def _members(interface: type) -> dict[str, property | FunctionType]:
 def _value_lacks(name: str, value: object, hint: Any) -> Iterator[str]:
     if value is _MISSING:
         yield f"there must be an attribute: {name}, {_words(hint)}"
-    elif not _fits(value, hint):
-        yield f"{name} must be {_words(hint)}, not {value!r:.60}"
+    elif words := _unlike(value, hint):
+        yield f"{name}{words}"
 
 
-def _fits(value: object, hint: Any) -> bool:
-    """Whether *value* is what *hint* says, as far as that can be seen from outside: of a collection, not its items."""
-    if get_origin(hint) in (Union, UnionType):
-        return any(_fits(value, each) for each in get_args(hint))
-    kind = get_origin(hint) or hint
-    if kind is Collection and isinstance(value, str | bytes):
-        return False  # of its characters
-    return not isinstance(kind, type) or getattr(kind, "_is_protocol", False) or isinstance(value, kind)
+def _unlike(value: object, hint: Any) -> str:
+    """Why *value* is not what *hint* says, in words that follow its name; empty where it is, as far as can be seen."""
+    if type(value) is hint and hint in _PLAIN:
+        return ""  # as most are; tables of models have thousands
+    kind, of = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        found = {each: _unlike(value, each) for each in of}
+        others = [words for each, words in found.items() if each is not NoneType]
+        deeper = (words for words in others if len(others) == 1 or words.startswith((".", "[")))
+        return "" if "" in found.values() else next(deeper, _not(value, hint))
+    if kind is Callable:
+        return _unlike_function(value, hint)
+    if getattr(kind, "_is_protocol", False):
+        lack = next(lacks(value, kind), "")
+        return f", {type(value).__name__}: {lack}" if lack else ""
+    if kind is Any or not isinstance(kind, type):  # a type variable, or what any value fits
+        return ""
+    is_text = kind is Collection and isinstance(value, str | bytes)  # a collection of its characters
+    if is_text or not isinstance(value, (int, float) if kind is float else kind):
+        return _not(value, hint)
+    if kind is tuple and isinstance(value, tuple) and of and of[-1] is not ... and len(value) != len(of):
+        return f" must have {len(of)} members, not {len(value)}"
+    within = ((place, _unlike(each, wanted)) for place, each, wanted in _parts(value, kind, of))
+    return next((f"{place}{words}" for place, words in within if words), "")
+
+
+def _parts(value: Any, kind: type, of: tuple[Any, ...]) -> Iterator[tuple[str, object, Any]]:
+    """What *value*, a *kind* of collection *of* something, or an attrs object, has in it: place, value, annotation."""
+    if attrs.has(kind):
+        hints = _hints(kind)
+        names = (it.name for it in attrs.fields(kind) if not it.name.startswith("_"))
+        yield from ((f".{name}", getattr(value, name), hints[name]) for name in names)
+    elif kind is tuple and of:
+        each = repeat(of[0]) if of[-1] is Ellipsis else of
+        yield from ((f"[{at}]", *pair) for at, pair in enumerate(zip(value, each, strict=False)))
+    elif issubclass(kind, Mapping) and of:
+        for key, each in value.items():
+            yield from ((f"[{key!r:.60}]", it, hint) for it, hint in zip((key, each), of, strict=True))
+
+
+@cache
+def _hints(of: Any) -> Mapping[str, Any]:
+    """The annotations of a class or a function; a name that is there for type checkers alone stands for anything."""
+    absent: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(of, localns=absent)
+        except NameError as error:
+            absent[str(error.name)] = Any
+
+
+def _unlike_function(given: object, hint: Any) -> str:
+    """Why *given* cannot be called as *hint* says, in words that follow its name; empty where it can."""
+    wanted, result = get_args(hint) or (..., Any)
+    if not callable(given):
+        return _not(given, hint)
+    is_awaited = bool(_AWAITABLE.search(str(result)))
+    if is_async(given) and not is_awaited:
+        return f" must not be async, as nobody awaits it: {_words(hint)}"
+    if is_awaited and _is_plain(given):
+        return f" must be async, or be annotated to return an Awaitable: {_words(hint)}"
+    called = [] if wanted is ... else [Parameter(f"it{at}", Parameter.POSITIONAL_ONLY) for at in range(len(wanted))]
+    fits = wanted is ... or _takes(given, inspect.Signature(called))
+    return "" if fits else f" must take what it is called with: {_words(hint)}"
+
+
+def _not(value: object, hint: Any) -> str:
+    return f" must be {_words(hint)}, not {'None' if value is None else type(value).__name__}"
 
 
 def _words(hint: Any) -> str:
@@ -148,6 +256,8 @@ def _misuse(given: object, wanted: Callable[..., Any], called: inspect.Signature
     if not inspect.iscoroutinefunction(wanted):
         if is_async(given):
             return f"must not be async, as nobody awaits it: {declared}"
+        if inspect.isgeneratorfunction(_function(given)) and not _SEVERAL.search(str(called.return_annotation)):
+            return f"must not yield, as nothing of it would run: {declared}"
     elif _is_plain(given):
         return f"must be async, or be annotated to return an Awaitable: {declared}"
     return "" if _takes(given, called) else f"must take what it is called with: {declared}"

@@ -30,7 +30,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "limits": ("", ""),
     "setting": ("", "attrs"),
-    "interface": ("", ""),
+    "interface": ("", "attrs"),
     "extension": ("errors setting interface", "attrs"),
     "redaction": ("", "attrs"),
     "loops": ("", ANYIO),
@@ -75,7 +75,10 @@ ROOMS: dict[str, tuple[str, str]] = {
         "net simulation asgi asgi.kept asgi.exchange",
         f"{ANYIO} asgiref",
     ),
-    "apis": (f"{PURE} loops _version named state dialects observers config asgi asgi.exchange asgi.door", ANYIO),
+    "apis": (
+        f"{PURE} loops _version named interface state dialects observers config asgi asgi.exchange asgi.door",
+        ANYIO,
+    ),
     "compose": (f"{SERVED} loops model state stages quota dialects observers apis", ANYIO),
     "replay": (
         f"{PURE} upstreams.base upstreams.manifest simulator tapes {SERVED} compose",

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial, wraps
 from types import FunctionType
 from typing import Any
 
 import pytest
+from attrs import evolve, field, fields, frozen
 
-from kiro_asgi import Observer, Settings, TokenEstimator
+from kiro_asgi import BatchStore, Observer, Settings, TokenEstimator, WatchedStore
 from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.asgi.kept.server_tools import ServerTool, WebSearch
 from kiro_asgi.asgi.routing import new_dialects
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect
-from kiro_asgi.dialects.manifest import COUNT, MODELS
+from kiro_asgi.dialects.base import (
+    CountingDialect,
+    DescribedDialect,
+    Dialect,
+    DialectTraits,
+    EmbeddingDialect,
+    ListingDialect,
+    OperatingDialect,
+    RecallingDialect,
+)
+from kiro_asgi.dialects.manifest import COUNT, EMBED, MODELS, Endpoint, QuotaHeaders, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
-from kiro_asgi.interface import call_lacks, lacks
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.interface import call_lacks, fields_lack, lacks, offers
 from kiro_asgi.observers.base import ByteObserver
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.state.sqlite import SqliteStore
-from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.access import Hosts, KeyExchange, Keys, Vendor
+from kiro_asgi.upstreams.base import Embedder, Forwarding, ModelCard, NamingUpstream, Traits, Upstream
 from kiro_asgi.upstreams.manifest import Configured, all_of, manifests_in
+from kiro_asgi.upstreams.settings import AnswerOptions, DescribedQuota, Search, Setup
 
 INTERFACES: tuple[type, ...] = (
     Store,
@@ -39,6 +53,20 @@ INTERFACES: tuple[type, ...] = (
     ListingDialect,
     TransparentDialect,
     Upstream,
+    BatchStore,
+    WatchedStore,
+    EmbeddingDialect,
+    RecallingDialect,
+    RoutedDialect,
+    OperatingDialect,
+    DescribedDialect,
+    NamingUpstream,
+    Forwarding,
+    Embedder,
+    Search,
+    DescribedQuota,
+    Hosts,
+    Vendor,
 )
 """Every interface that somebody outside may have to fulfil."""
 
@@ -118,6 +146,25 @@ def test_what_is_async_or_is_not_is_found(interface: type, name: str) -> None:
 
 
 @pytest.mark.parametrize(("interface", "name"), METHODS)
+def test_what_yields_is_found_where_it_gives_one_thing(interface: type, name: str) -> None:
+    """Called, it would run nothing; where several are given, that is how to write it."""
+
+    def twin(*args: Any, **kwargs: Any) -> Any:
+        yield
+
+    member = members(interface)[name]
+    told = found(changed(interface, name, twin), interface)
+    if inspect.iscoroutinefunction(member):
+        assert told[0].startswith(f"{name} must be async")
+    elif "Iter" in str(member.__annotations__["return"]):
+        assert told == []
+    elif told:
+        assert told[0].startswith(f"{name} must not yield, as nothing of it would run: def {name}(")
+    else:
+        assert re.search("tuple|Mapping", str(member.__annotations__["return"]))
+
+
+@pytest.mark.parametrize(("interface", "name"), METHODS)
 def test_what_takes_something_else_is_found(interface: type, name: str) -> None:
     """One parameter more than it is called with."""
     one_more = "(self, a, b, c, d, e, f, g, h, i, j): ..."
@@ -162,15 +209,99 @@ def test_what_the_package_has_lacks_nothing(tmp_path: Any) -> None:
         ours += [(dialect, TransparentDialect)] if dialect.traits.transparent else []
         ours += [(dialect, CountingDialect)] if COUNT in operations and api.operations.endswith(":Operations") else []
         ours += [(dialect, ListingDialect)] if MODELS in operations else []
-    for each in all_of(Settings()):
-        ours.append((each.make().upstream, Upstream))
-    custom = dict(manifests_in(Settings))["custom"]
-    ours.append((Configured("custom.x", custom, custom.settings(endpoint="http://x")).make().upstream, Upstream))
+        ours += [(dialect, EmbeddingDialect)] if EMBED in operations else []
+        optional = (RoutedDialect, OperatingDialect, DescribedDialect)
+        ours += [(dialect, interface) for interface in optional if offers(dialect, interface)]
+    ours += [(setup.upstream, Upstream) for setup in setups()]
 
     assert [(given, words) for given, interface in ours for words in lacks(given, interface)] == []
+    assert [words for setup in setups() for words in fields_lack(setup)] == []
+
+
+def setups() -> Iterator[Setup]:
+    """Everything that it takes to ask each service."""
+    yield from (each.make() for each in all_of(Settings()))
+    custom = dict(manifests_in(Settings))["custom"]
+    yield Configured("custom.x", custom, custom.settings(endpoint="http://x")).make()
 
 
 async def waited(scope: str) -> None: ...
+
+
+def always(*args: Any) -> str:
+    return ""
+
+
+FACTS: tuple[Any, ...] = (
+    next(setups()),
+    AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0),
+    Keys((("a", "b"),), examine=lambda: ""),
+    KeyExchange("http://x"),
+    ModelCard("m"),
+    Traits(),
+    DialectTraits(),
+    Endpoint("GET", "/x"),
+    QuotaHeaders("x-{kind}-{part}", always),
+)
+"""One of each class of facts that somebody outside makes."""
+
+
+@frozen
+class Unlike:
+    """What no field takes."""
+
+
+@pytest.mark.parametrize("facts", FACTS, ids=lambda it: type(it).__name__)
+def test_each_field_of_facts_is_looked_at(facts: Any) -> None:
+    """Whatever its annotation says; and what is there already is as it says."""
+    assert [*fields_lack(facts)] == []
+    for it in fields(type(facts)):
+        try:
+            words = [*fields_lack(evolve(facts, **{it.name: Unlike()}))]
+        except ConfigError as error:
+            words = [error.message.rpartition(": ")[2]]
+        assert any(it.name in each for each in words), it.name
+
+
+@frozen
+class Sample:
+    """Fields of every kind of annotation."""
+
+    later: Callable[[str, int], Awaitable[None]] = lambda text, number: waited(text)
+    at_once: Callable[[str], int] = len
+    pairs: tuple[tuple[bytes, bytes], ...] = ()
+    table: Mapping[str, int] = {}
+    names: Collection[str] = ()
+    share: float | None = None
+    card: ModelCard = field(factory=lambda: ModelCard("m"))
+    secret: str = field(default="", repr=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("later", lambda *_: waited(""), ""),
+        ("later", lambda text: None, " must take what it is called with: Callable[[str, int], Awaitable[None]]"),
+        ("later", 5, " must be Callable[[str, int], Awaitable[None]], not int"),
+        ("at_once", waited, " must not be async, as nobody awaits it: Callable[[str], int]"),
+        ("pairs", ((b"a", "b"),), "[0][1] must be bytes, not str"),
+        ("pairs", ((b"a", b"b", b"c"),), "[0] must have 2 members, not 3"),
+        ("pairs", [(b"a", b"b")], " must be tuple[tuple[bytes, bytes], ...], not list"),
+        ("table", {"a": "b"}, "['a'] must be int, not str"),
+        ("table", {5: 5}, "[5] must be str, not int"),
+        ("names", "ab", " must be Collection[str], not str"),
+        ("share", 1, ""),
+        ("share", "1", " must be float, not str"),
+        ("card", ModelCard("m", context_window="8k"), ".context_window must be int, not str"),  # type: ignore[arg-type]
+        ("secret", 5, " must be str, not int"),
+    ],
+)
+def test_a_field_is_told_by_its_place(name: str, value: Any, words: str) -> None:
+    """And by what it must be; no value is repeated, as some are secrets."""
+    sample = Sample()
+    assert [*fields_lack(sample)] == []
+
+    assert [*fields_lack(evolve(sample, **{name: value}))] == ([f"{name}{words}"] if words else [])
 
 
 async def three(scope: str, receive: str, send: str) -> None: ...

@@ -34,6 +34,7 @@ from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.interface import call_lacks
 from kiro_asgi.limits import KNOWN_BODY
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.named import imported
@@ -193,22 +194,29 @@ def handlers_of(api: DialectManifest, dialect: Dialect, gateway: Gateway) -> dic
         ConfigError: Its operations are not where it says, or one of its endpoints names an unknown one.
     """
     place = f"the manifest of the client API {api.name!r} has operations"
-    make: Callable[[Gateway, Dialect], Any] = imported(api.operations, place, code="config.manifest")
+    make = imported(api.operations, place, code="config.manifest")
+    if words := call_lacks(make, _make_operations):
+        raise ConfigError(f"{place} = {api.operations!r}, which {words}", code="config.manifest")
     own = dialect.operations if isinstance(dialect, OperatingDialect) else {}
     made, handlers = make(gateway, dialect), dict[Endpoint, Handler]()
+    known = tuple(_operations_of(made))
     for endpoint, route in zip(api.endpoints, api.routes, strict=True):
         name = endpoint.operation
         if name == CONSTANT:
             handlers[route] = partial(_answer_constant, endpoint)
         elif name in own:
             handlers[route] = partial(_operate, gateway, name, own[name])
-        elif not hasattr(made, name):
-            raise _no_operation(api, name, route, (*own, *_operations_of(made)))
+        elif name not in known:
+            raise _no_operation(api, name, route, (*own, *known))
         elif isinstance(dialect, RoutedDialect):
             handlers[route] = partial(_answer_at, partial(make, gateway), dialect, endpoint)
         else:
             handlers[route] = getattr(made, name)
     return handlers
+
+
+def _make_operations(gateway: Gateway, dialect: Dialect, /) -> Any:
+    raise NotImplementedError
 
 
 def _operations_of(made: object) -> Iterator[str]:

@@ -13,22 +13,32 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.config import Settings
-from kiro_asgi.dialects.base import CountingDialect, Dialect, ListingDialect
+from kiro_asgi.dialects.base import (
+    CountingDialect,
+    DescribedDialect,
+    Dialect,
+    EmbeddingDialect,
+    ListingDialect,
+    OperatingDialect,
+    RecallingDialect,
+)
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import (
     COUNT,
+    EMBED,
     MODEL,
     MODELS,
     WEBSOCKET,
     DialectManifest,
     DialectOptions,
     Endpoint,
+    RoutedDialect,
     served,
 )
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unserved import why_no_path
 from kiro_asgi.errors import ConfigError, KiroAsgiError, MethodNotAllowed, NoWebSocket, RouteNotFound
-from kiro_asgi.interface import lacks
+from kiro_asgi.interface import lacks, offers
 
 Name = TypeVar("Name", bytes, str)
 
@@ -109,6 +119,9 @@ class _Named:
 _SHOWN_IN_ALLOW: Final = 80
 _SHOWN: Final = 200
 """Characters of a path that a message repeats, where it exists and where it does not."""
+
+_NAME: Final = re.compile(r"\{[^}]*\}")
+_SOME_NAME: Final = "a name"
 
 _MOUNTS: Final = 16
 """Most nested prefixes that are tried."""
@@ -202,6 +215,15 @@ class Routes:
         for endpoint in self.own:
             if endpoint not in GREETINGS:
                 self._add(endpoint)
+        self._require_all_met()
+
+    def _require_all_met(self) -> None:
+        for endpoint in self._owners:
+            found = self._lookup(_NAME.sub(_SOME_NAME, endpoint.path)).get(endpoint.method)
+            if found is None or found.endpoint is not endpoint:
+                why = "no slash at the end counts" if found is None else f"{found.endpoint.path} is before it"
+                message = f"dialects: no request would meet {endpoint.path}, as {why}; choose another path"
+                raise ConfigError(message, code="dialects")
 
     def _add(self, endpoint: Endpoint) -> None:
         method, path = endpoint.method, endpoint.path
@@ -377,6 +399,7 @@ def new_dialects(settings: Settings) -> dict[DialectManifest, Dialect]:
 
 _INTERFACES: Final[Mapping[str, tuple[type, str]]] = {
     COUNT: (CountingDialect, ""),
+    EMBED: (EmbeddingDialect, ""),
     MODELS: (ListingDialect, "render_models"),
     MODEL: (ListingDialect, "render_model"),
 }
@@ -398,6 +421,10 @@ def _made(api: DialectManifest, options: DialectOptions) -> Dialect:
             raise ConfigError(message, code="config.manifest")
     if dialect.name != api.name:
         raise ConfigError(f"{place} whose name is {dialect.name!r:.60}; it must be the API's", code="config.manifest")
-    if dialect.traits.transparent and (lack := next(lacks(dialect, TransparentDialect), "")):
-        raise ConfigError(f"{place} whose traits say that it is transparent: {lack}", code="config.manifest")
+    for trait, interface in (("transparent", TransparentDialect), ("recalls", RecallingDialect)):
+        if getattr(dialect.traits, trait) and (lack := next(lacks(dialect, interface), "")):
+            raise ConfigError(f"{place} whose traits.{trait} is true: {lack}", code="config.manifest")
+    for interface in (RoutedDialect, OperatingDialect, DescribedDialect):
+        if offers(dialect, interface) and (lack := next(lacks(dialect, interface), "")):
+            raise ConfigError(f"{place}: {lack}; see kiro_asgi.dialects.{interface.__name__}", code="config.manifest")
     return dialect

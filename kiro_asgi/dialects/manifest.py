@@ -15,12 +15,13 @@ from attrs import Attribute, evolve, field, frozen
 from kiro_asgi.dialects.base import JSON, Dialect
 from kiro_asgi.dialects.errors import RETRY_HEADERS
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import must_be, must_be_texts, must_stand_for
+from kiro_asgi.interface import fields_lack, must_be, must_be_named, must_be_texts, must_stand_for
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.setting import setting
 from kiro_asgi.wire.json import dumps
 
 _KINDS: Final = ("requests", "tokens")
+_QUOTA_NAME: Final = re.compile(r"[a-z0-9-]*(\{kind\}[a-z0-9-]*\{part\}|\{part\}[a-z0-9-]*\{kind\})[a-z0-9-]*")
 
 
 def duration(seconds: float, now: float) -> str:
@@ -48,6 +49,13 @@ class QuotaHeaders:
 
     time: Callable[[float, float], str]
     """From seconds until all is there again, and the time now since the epoch."""
+
+    def __attrs_post_init__(self) -> None:
+        lack = next(fields_lack(self), "")
+        if not lack and not _QUOTA_NAME.fullmatch(self.name):
+            lack = "name must hold {kind} and {part}, as x-ratelimit-{part}-{kind} does, and no other braces"
+        if lack:
+            raise ConfigError(f"{self}: {lack}", code="config.manifest")
 
     @property
     def names(self) -> tuple[bytes, ...]:
@@ -102,6 +110,7 @@ WEBSOCKET: Final = "WEBSOCKET"
 
 
 _METHOD: Final = re.compile("[A-Z]+")
+_PATH: Final = re.compile(r"[^{}]*(\{\w+(:path)?\}[^{}]*){0,2}")
 
 
 def _check_method(endpoint: Endpoint, attribute: Attribute[str], value: object) -> None:
@@ -112,6 +121,9 @@ def _check_method(endpoint: Endpoint, attribute: Attribute[str], value: object) 
 def _check_path(endpoint: Endpoint, attribute: Attribute[str], value: object) -> None:
     if not isinstance(value, str) or not value.startswith("/"):
         raise ConfigError(f"{endpoint}: the path must begin with a slash", code="config.manifest")
+    if not _PATH.fullmatch(value):
+        words = "each name in the path must be in braces, and there can be two: /items/{id}/parts/{part}"
+        raise ConfigError(f"{endpoint}: {words}", code="config.manifest")
 
 
 @frozen
@@ -143,6 +155,10 @@ class Endpoint:
     verbs: tuple[str, ...] = ()
     """What may stand behind the last colon of the path, where that says what is to be done; else none."""
 
+    def __attrs_post_init__(self) -> None:
+        if lack := next(fields_lack(self), ""):
+            raise ConfigError(f"{self}: {lack}", code="config.manifest")
+
 
 @runtime_checkable
 class RoutedDialect(Protocol):
@@ -159,8 +175,16 @@ class RoutedDialect(Protocol):
 
 
 def constant(path: str, value: Any, *, method: str = "GET") -> Endpoint:
-    """An endpoint whose answer is always the same JSON *value*, such as a version; it needs a key like any other."""
-    return Endpoint(method, path, CONSTANT, dumps(value))
+    """An endpoint whose answer is always the same JSON *value*, such as a version; it needs a key like any other.
+
+    Raises:
+        ConfigError: It is none, or as for `Endpoint`.
+    """
+    try:
+        content = dumps(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"the constant at {path!r:.60} must be JSON: {error}", code="config.manifest") from None
+    return Endpoint(method, path, CONSTANT, content)
 
 
 @frozen(kw_only=True)
@@ -208,6 +232,20 @@ def _unlike(request: Mapping[str, Any], /) -> int:
     return 0
 
 
+def _check_prefix(manifest: DialectManifest, attribute: Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or (value and (not value.startswith("/") or value.endswith("/") or "{" in value)):
+        raise _refused(manifest, f"prefix must begin with a slash, and end without one, not {value!r:.60}")
+
+
+def _check_example(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
+    try:
+        if isinstance(value, Mapping) and dumps({**value}):
+            return
+    except (TypeError, ValueError):
+        pass
+    raise _refused(manifest, f"example must be a Mapping that is JSON, not {value!r:.60}")
+
+
 def _check_headers(manifest: DialectManifest, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, tuple) or any(type(name) is not bytes or name != name.lower() for name in value):
         raise _refused(manifest, f"{attribute.name} must be a tuple of names as bytes, in lower case: {value!r:.60}")
@@ -239,7 +277,7 @@ class DialectManifest:
     make: Callable[[DialectOptions], Dialect] = field(validator=must_stand_for(_make, _refused))
     """Everything that takes no waiting; a setting that cannot work is a `ConfigError`."""
 
-    prefix: str = field(default="", validator=must_be(str, "text", _refused))
+    prefix: str = field(default="", validator=_check_prefix)
     """Path before those of all endpoints, e.g. ``/api``; empty where they are written whole."""
 
     settings: type[Any] = field(default=DialectSettings, validator=must_be(type, "type", _refused))
@@ -249,7 +287,7 @@ class DialectManifest:
     base: str = field(default="", validator=must_be(str, "text", _refused))
     """Beginning of its paths that clients expect in their base URL, such as ``/v1``; empty where they add it."""
 
-    example: Mapping[str, Any] = field(factory=dict, eq=False, validator=must_be(Mapping, "Mapping", _refused))
+    example: Mapping[str, Any] = field(factory=dict, eq=False, validator=_check_example)
     """A small request that shows whether it works, without the model; empty for none."""
 
     key_headers: tuple[bytes, ...] = field(default=(b"authorization",), validator=_check_headers)
@@ -283,7 +321,7 @@ class DialectManifest:
     rules: tuple[Rule, ...] = field(default=(), converter=_rules)
     """What its notes may name, beside the rules about what is not read: names of the catalogue, rules of its own."""
 
-    operations: str = field(default="kiro_asgi.apis.operations:Operations", validator=must_be(str, "text", _refused))
+    operations: str = field(default="kiro_asgi.apis.operations:Operations", validator=must_be_named(_refused))
     """Where the class is whose methods are the endpoints' operations, as ``module:name``: what awaits for an API stands
     above the application, and is imported when one is made."""
 

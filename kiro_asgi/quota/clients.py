@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import Attribute, evolve, field, fields, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.quota.settings import Allowance, GroupSettings, KeySettings
+from kiro_asgi.quota.settings import MOST_COUNTED, Allowance, GroupSettings, KeySettings
 
 _NAME_CHARACTERS: Final = 200
 
@@ -33,21 +33,29 @@ def _numbers(limits: Allowance) -> Allowance:
         raise ValueError(f"limits must be a kiro_asgi.Allowance, not {limits!r:.60}")
     given: dict[str, Any] = {it.name: getattr(limits, it.name) for it in fields(Allowance)}
     for name, value in given.items():
-        if type(value) not in (int, float, Decimal) or not isfinite(value) or value < 0:
-            raise ValueError(f"limits.{name} must be a number from 0, which is no limit, not {value!r:.60}")
+        if not _is_countable(value):
+            raise ValueError(f"limits.{name} must be a number from 0, which is no limit, to 2**53, not {value!r:.60}")
     numbers: dict[str, Any] = {name: it if type(it) is int else float(it) for name, it in given.items()}
     return Allowance(**numbers)
 
 
-def _patterns(given: Collection[str]) -> tuple[str, ...]:
+def _is_countable(value: Any) -> bool:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return False
+    return (isinstance(value, int) or isfinite(value)) and 0 <= value <= MOST_COUNTED
+
+
+def _patterns(given: Iterable[str]) -> tuple[str, ...]:
     """*given* as a tuple.
 
     Raises:
-        ValueError: It is one text.
+        ValueError: It is one text, or not several.
     """
-    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-        raise ValueError(f"models and upstreams must be lists of texts, not {given!r:.60}")
-    return tuple(given)
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        patterns = tuple(given)  # first, as an iterator gives its items once: none left would permit everything
+        if all(isinstance(each, str) for each in patterns):
+            return patterns
+    raise ValueError(f"models and upstreams must be lists of texts, not {given!r:.60}")
 
 
 def _moment(given: object, attribute: Attribute[datetime | None], value: datetime | None) -> None:
@@ -70,6 +78,16 @@ class Group:
     limits: Allowance = field(factory=Allowance, converter=_numbers)
 
 
+def _group(given: object, attribute: Attribute[Group | None], value: Group | None) -> None:
+    if not isinstance(value, Group | None):
+        raise ValueError(f"Client.group must be a kiro_asgi.Group, or None, not {value!r:.60}")
+
+
+def _flag(given: object, attribute: Attribute[bool], value: bool) -> None:
+    if type(value) is not bool:  # a text such as "no" would count as true
+        raise ValueError(f"Client.{attribute.name} must be True or False, not {value!r:.60}")
+
+
 @frozen(kw_only=True)
 class Client:
     """A person or program that the gateway knows.
@@ -84,7 +102,7 @@ class Client:
     limits: Allowance = field(factory=Allowance, converter=_numbers)
     """Where one is 0, that of ``quotas`` holds."""
 
-    group: Group | None = None
+    group: Group | None = field(default=None, validator=_group)
     """Each request takes from the limits of both."""
 
     models: tuple[str, ...] = field(default=(), converter=_patterns)
@@ -96,7 +114,7 @@ class Client:
     expires: datetime | None = field(default=None, validator=_moment)
     """From when on it is refused; ``None``: never."""
 
-    disabled: bool = False
+    disabled: bool = field(default=False, validator=_flag)
     """Refuse it."""
 
     def permits(self, model: str) -> bool:

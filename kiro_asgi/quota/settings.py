@@ -14,7 +14,10 @@ from attrs import fields, frozen
 
 from kiro_asgi.setting import UPSTREAM, Bounds, Choices, Shape, setting
 
-_MOST: Final = Bounds(0, 2**53)
+MOST_COUNTED: Final = 2**53
+"""The highest limit; beyond it floats do not have every whole number."""
+
+_MOST: Final = Bounds(0, MOST_COUNTED)
 
 
 def hash_of(key: bytes) -> str:

@@ -11,12 +11,12 @@ import attrs
 from attrs import field, frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.interface import lacks, must_be, must_be_texts, must_stand_for
+from kiro_asgi.interface import fields_lack, lacks, must_be, must_be_named, must_be_texts, must_stand_for, offers
 from kiro_asgi.model.rules import Rule, declared_rules
 from kiro_asgi.upstreams.access import Keys, SignIns
-from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.base import NamingUpstream
 from kiro_asgi.upstreams.machine import NO_MACHINE, Machine
-from kiro_asgi.upstreams.settings import Setup
+from kiro_asgi.upstreams.settings import DescribedQuota, Setup
 
 _KEY: Final = "kiro_asgi.manifest"
 """Where a field's metadata hold the manifest of those whose settings it has."""
@@ -79,7 +79,7 @@ def _rules(rules: Iterable[str | Rule]) -> tuple[Rule, ...]:
     return declared_rules(rules, "an upstream")
 
 
-_check_name: Final = must_be(str, "text such as 'package.module:name'", _refused)
+_check_name: Final = must_be_named(_refused)
 
 
 @frozen(kw_only=True)
@@ -163,14 +163,15 @@ def _setup_lacks(setup: object) -> Iterator[str]:
     if not isinstance(setup, Setup):
         yield f"{setup!r:.60}, and must give a kiro_asgi.upstreams.Setup"
         return
-    for name, upstream in (("upstream", setup.upstream), *(("others", other) for other in setup.others)):
-        yield from (f"a Setup whose {name}, {type(upstream).__name__}: {lack}" for lack in lacks(upstream, Upstream))
     if not isinstance(setup.access, Keys | SignIns):
         yield f"a Setup whose access is a {type(setup.access).__name__}; it must be Keys or SignIns"
     elif isinstance(setup.access, Keys) and not _are_named(setup.access.named):
         yield "a Setup whose access has keys without names; Keys.named must be pairs of a name and a key, both texts"
-    if wrong := [rule for rule in setup.rules if not isinstance(rule, Rule)]:
-        yield f"a Setup whose rules have {wrong[0]!r:.60}; each must be a kiro_asgi.upstreams.Rule"
+    yield from (f"a Setup whose {words}" for words in fields_lack(setup))
+    optional = (("upstream", setup.upstream, NamingUpstream), ("quota", setup.quota, DescribedQuota))
+    for name, part, interface in optional:
+        if offers(part, interface):
+            yield from (f"a Setup whose {name}, {type(part).__name__}: {words}" for words in lacks(part, interface))
 
 
 def _are_named(keys: object) -> bool:

@@ -222,18 +222,34 @@ async def test_a_client_that_may_not_any_more(client, words):
         pytest.param(lambda: Client(name="a", limits={"streams": 1}), "must be a kiro_asgi.Allowance", id="mapping"),
         pytest.param(
             lambda: Client(name="a", limits=Allowance(streams=None)),  # type: ignore[arg-type]
-            "limits.streams must be a number from 0, which is no limit, not None",
+            "limits.streams must be a number from 0, which is no limit, to 2\\*\\*53, not None",
             id="null",
         ),
         pytest.param(lambda: Client(name="a", limits=Allowance(streams=-1)), "limits.streams", id="negative"),
         pytest.param(lambda: Client(name="a", limits=Allowance(cost_per_day=float("nan"))), "cost_per_day", id="nan"),
         pytest.param(lambda: Client(name="a", expires=datetime(2030, 1, 1)), "with its time zone", id="naive"),
+        pytest.param(lambda: Client(name="a", limits=Allowance(streams=10**400)), "limits.streams", id="huge"),
+        pytest.param(lambda: Client(name="a", models=None), "must be lists of texts, not None", id="no-models"),  # type: ignore[arg-type]
+        pytest.param(lambda: Client(name="a", models=[b"x"]), "must be lists of texts", id="bytes"),  # type: ignore[list-item]
+        pytest.param(lambda: Client(name="a", group="staff"), "must be a kiro_asgi.Group", id="group-by-name"),  # type: ignore[arg-type]
+        pytest.param(lambda: Client(name="a", disabled="no"), "must be True or False, not 'no'", id="flag"),  # type: ignore[arg-type]
         pytest.param(lambda: Group(name=""), "Group.name", id="group"),
     ],
 )
 def test_what_is_no_client_is_told_where_it_is_made(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("kind", [list, set, iter, lambda models: (it for it in models), dict.fromkeys, "".join])
+def test_a_client_may_ask_for_what_it_is_given_and_for_nothing_else(kind):
+    """Whatever the models come in: a query's iterator that was gone through permitted everything."""
+    try:
+        client = Client(name="a", models=kind(["kiro/small"]), upstreams=kind(["kiro"]))
+    except ValueError:
+        return
+    assert (client.permits("kiro/small"), client.permits("kiro/large")) == (True, False)
+    assert client.upstreams == ("kiro",)
 
 
 async def test_the_table_of_the_page(tmp_path, monkeypatch):

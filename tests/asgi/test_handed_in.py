@@ -22,7 +22,8 @@ from kiro_asgi import (
     create_app,
 )
 from kiro_asgi.asgi.kept.guarded import GuardedStore
-from kiro_asgi.dialects import COUNT, MODELS, DialectTraits, Endpoint
+from kiro_asgi.dialects import CONSTANT, COUNT, EMBED, MODELS, DialectTraits, Endpoint, constant
+from kiro_asgi.dialects.manifest import QuotaHeaders, duration
 from kiro_asgi.model.events import Delta, Notice, TextDelta
 from kiro_asgi.state.memory import MemoryStore
 from kiro_asgi.upstreams import (
@@ -30,6 +31,7 @@ from kiro_asgi.upstreams import (
     Credential,
     DirectSettings,
     DirectUpstream,
+    KeyExchange,
     Keys,
     Manifest,
     ModelCard,
@@ -71,6 +73,15 @@ class Curt(Observer):
     def began(self) -> None: ...  # type: ignore[override]
 
 
+class Yonder(Observer):
+    def ended(self, call: Any, end: Any) -> Any:
+        yield
+
+
+class Many(MemoryStore):
+    def get_many(self, keys: Any) -> Any: ...  # type: ignore[override]
+
+
 class Locked(MemoryStore):
     async def lock(self, key: str) -> Any: ...
 
@@ -96,6 +107,10 @@ def setup_with(**changes: Any) -> Manifest[Any]:
     return Manifest(name="river", title="River", settings=DirectSettings, make=make)
 
 
+def stage_by_stage(prompt: Any) -> Any:
+    yield
+
+
 async def wait_for_stage(prompt: Any) -> Any: ...
 
 
@@ -113,6 +128,8 @@ async def two_keys(key: str, user: str) -> None: ...
 
 
 STORE = MemoryStore(1, 1)
+ODD_EXCHANGE = KeyExchange("http://x", scheme=5)  # type: ignore[arg-type]
+EVERYTHING = Endpoint("GET", "/plain/{id:path}")
 DIALECT = PlainText(example("plain_dialect").PlainSettings())
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -152,7 +169,51 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dialect that cannot pass": (
         {"dialects": [made(Without(DIALECT, "traits", traits=DialectTraits(transparent=True)))]},
-        "whose traits say that it is transparent: there must be a method: def peek(",
+        "whose traits.transparent is true: there must be a method: def peek(",
+    ),
+    "dialect that cannot embed": (
+        {"dialects": [evolve(PLAIN, endpoints=(*PLAIN.endpoints, Endpoint("POST", "/plain/vectors", EMBED)))]},
+        "which is no EmbeddingDialect: there must be a method: def parse_embeddings(",
+    ),
+    "dialect that cannot recall": (
+        {"dialects": [made(Without(DIALECT, "traits", traits=DialectTraits(recalls=True)))]},
+        "whose traits.recalls is true: there must be a method: def parse_recalled(",
+    ),
+    "dialect with operations of nothing": (
+        {"dialects": [made(Without(DIALECT, "", operations=["sing"]))]},
+        "operations must be Mapping[str, Callable[[ApiRequest], Awaitable[ApiReply]]], not list; see",
+    ),
+    "dialect with an operation that is not async": (
+        {"dialects": [made(Without(DIALECT, "", operations={"sing": make_nothing}))]},
+        "operations['sing'] must be async, or be annotated to return an Awaitable: Callable[[ApiRequest]",
+    ),
+    "dialect with an operation of nothing": (
+        {"dialects": [made(Without(DIALECT, "", operations={"sing": lambda: None}))]},
+        "operations['sing'] must take what it is called with: Callable[[ApiRequest]",
+    ),
+    "dialect that is nowhere": (
+        {"dialects": [made(Without(DIALECT, "", at=lambda: DIALECT))]},
+        "at must take what it is called with: def at(self, endpoint: Endpoint, argument: str, /) -> Dialect; see",
+    ),
+    "dialect whose bodies are none": (
+        {"dialects": [made(Without(DIALECT, "", bodies=[]))]},
+        "bodies must be Mapping[str, Any], not list; see kiro_asgi.dialects.DescribedDialect",
+    ),
+    "operation of no one's": (
+        {"dialects": [evolve(PLAIN, endpoints=(Endpoint("POST", "/plain", "_gateway"),))]},
+        "plain has no operation '_gateway' for /plain; there are answer, count, embed, model, models",
+    ),
+    "operations that are no class": (
+        {"dialects": [evolve(PLAIN, operations="os:sep")]},
+        "the client API 'plain' has operations = 'os:sep', which must be a function, not '/'",
+    ),
+    "endpoint that nobody meets": (
+        {"dialects": [evolve(PLAIN, endpoints=(Endpoint("POST", "/plain/"),))]},
+        "no request would meet /plain/, as no slash at the end counts; choose another path",
+    ),
+    "endpoint behind another": (
+        {"dialects": [evolve(PLAIN, endpoints=(EVERYTHING, Endpoint("GET", "/plain/x/{id}")))]},
+        "no request would meet /plain/x/{id}, as /plain/{id:path} is before it; choose another path",
     ),
     "operation": (
         {"dialects": [evolve(PLAIN, endpoints=(Endpoint("POST", "/plain", "sing"),))]},
@@ -181,6 +242,22 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "observers[1], Late: ended must not be async, as nobody awaits it: def ended(self, call: CallFacts, end: EndF",
     ),
     "observer, curt": ({"observers": [Curt()]}, "observers[0], Curt: began must take what it is called with"),
+    "store that gives many at once": (
+        {"store": Many(1, 1)},
+        "store, Many: get_many must be async, or be annotated to return an Awaitable: async def get_many(self, keys",
+    ),
+    "store that watches itself by a method": (
+        {"store": Without(STORE, "", is_reachable=lambda: True)},
+        "store, Without: is_reachable must be bool, not function; see kiro_asgi.WatchedStore",
+    ),
+    "stage that yields": (
+        {"stages": [stage_by_stage]},
+        "stages[0], stage_by_stage: must not yield, as nothing of it would run: such as def make_stage(prompt",
+    ),
+    "observer that yields": (
+        {"observers": [Yonder()]},
+        "observers[0], Yonder: ended must not yield, as nothing of it would run: def ended(self, call",
+    ),
     "server tool": ({"server_tools": [object()]}, "server_tools[0], object: kind must be a word"),
     "server tool, not async": (
         {"server_tools": [SimpleNamespace(kind="a", names=(), call=make_nothing)]},
@@ -213,7 +290,26 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"upstreams": [setup_with(access=Keys(("sk-secret",)))]},  # type: ignore[arg-type]
         "a Setup whose access has keys without names; Keys.named must be pairs of a name and a key, both texts",
     ),
-    "setup, rules": ({"upstreams": [setup_with(rules=("turns.merged",))]}, "a Setup whose rules have 'turns.merged'"),
+    "setup, of the old days": (
+        {"upstreams": [setup_with(named=lambda: ModelCard("m"))]},
+        "a Setup whose named must take what it is called with: Callable[[str], ModelCard]",
+    ),
+    "setup, embedder": (
+        {"upstreams": [setup_with(embedder=5)]},
+        "a Setup whose embedder, int: there must be a method: def size(self, model: ModelCard) -> int",
+    ),
+    "setup, quota": (
+        {"upstreams": [setup_with(quota=SimpleNamespace(questions=(), reset=lambda body: None, describe=5))]},
+        "a Setup whose quota, SimpleNamespace: describe must be a function, not 5",
+    ),
+    "setup, exchange": (
+        {"upstreams": [setup_with(access=Keys((("a", "sk-secret"),), ODD_EXCHANGE))]},
+        "a Setup whose access.exchange.scheme must be str, not int",
+    ),
+    "setup, rules": (
+        {"upstreams": [setup_with(rules=("turns.merged",))]},
+        "a Setup whose rules[0] must be Rule, not str",
+    ),
 }
 """What is handed in, and the beginning, or a part, of what is said about it."""
 
@@ -278,6 +374,17 @@ def test_each_member_of_each_manifest_is_looked_at(kind: str, value: object) -> 
         (lambda: Endpoint("POST", "plain"), "the path must begin with a slash"),
         (lambda: evolve(PLAIN, endpoints=("/plain",)), "the client API 'plain': endpoints[0] must be an Endpoint, not"),
         (lambda: evolve(PLAIN, endpoints=5), "'plain': endpoints[0] must be an Endpoint, not 5"),
+        (lambda: Endpoint("GET", "/plain/{id"), "each name in the path must be in braces, and there can be two"),
+        (lambda: Endpoint("GET", "/{a}/{b}/{c}"), "each name in the path must be in braces, and there can be two"),
+        (lambda: Endpoint("GET", "/plain", 5), "operation must be str, not int"),  # type: ignore[arg-type]
+        (lambda: Endpoint("GET", "/plain", CONSTANT, "text"), "content must be bytes, not str"),  # type: ignore[arg-type]
+        (lambda: constant("/plain", {1, 2}), "the constant at '/plain' must be JSON: Object of type set"),
+        (lambda: QuotaHeaders("x-limit", duration), "name must hold {kind} and {part}"),
+        (lambda: QuotaHeaders("{kind}-{part}", lambda: ""), "time must take what it is called with"),  # type: ignore[arg-type,misc]
+        (lambda: evolve(PLAIN, prefix="api"), "prefix must begin with a slash, and end without one, not 'api'"),
+        (lambda: evolve(PLAIN, prefix="/api/"), "prefix must begin with a slash, and end without one, not '/api/'"),
+        (lambda: evolve(PLAIN, example={"a": {1}}), "example must be a Mapping that is JSON"),
+        (lambda: evolve(with_setup(None), doctor="a b"), "doctor must be text such as 'package.module:name', not"),
         (lambda: evolve(PLAIN, make=None), "'plain': make must be a function, not None"),
         (lambda: evolve(PLAIN, make=make_later), "'plain': make must not be async, as nobody awaits it"),
         (lambda: evolve(PLAIN, make=lambda: DIALECT), "'plain': make must take what it is called with"),
@@ -637,6 +744,29 @@ async def test_a_store_that_gives_many_of_something_else(found, caplog):
     with pytest.raises(StoreUnavailable):
         await GuardedStore(Odd(10, 10_000)).get_many(["key", "other"])
     assert "the store failed in get_many" in caplog.text
+
+
+async def test_a_store_is_looked_at_once():
+    """What it need not have is found when it is handed in: to ask for a whole interface takes as long as a short
+    lookup, and a request of an agent does hundreds."""
+
+    class Counted(MemoryStore):
+        looks = 0
+
+        @property
+        def is_reachable(self) -> bool:
+            type(self).looks += 1
+            return True
+
+    store = GuardedStore(Counted(10, 10_000))
+    await store.set("key", b"value", 60.0)
+    before = Counted.looks
+    for _ in range(5):
+        assert await store.get_many(["key", "other"]) == {"key": b"value"}
+        assert await store.get("key") == b"value"
+    assert Counted.looks == before
+    assert store.is_reachable
+    assert Counted.looks == before + 1
 
 
 async def test_a_store_that_says_so_is_not_a_fault(sim, caplog):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial, wraps
 from typing import Any
 
@@ -179,6 +180,35 @@ async def test_lifespan_is_lived_whatever_the_host_does(host):
 
     assert server.answers == COMPLETE
     assert gateway.closed == 1
+
+
+def told_nothing(scope, receive, send): ...
+
+
+def close_at_once(): ...
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"host_app": 5}, "mount: host_app must be a function, not 5"),
+        ({"host_app": told_nothing}, "mount: host_app must be async, or be annotated"),
+        ({"gateway": Recorder}, "mount: gateway must be async"),
+        ({"gateway": None}, "mount: gateway must be a function, not None"),
+        ({"prefix": b"/llm"}, "mount: the prefix must be text such as '/llm', not b'/llm'"),
+        ({"principal": "ada"}, "mount: principal must be a function, not 'ada'"),
+        ({"principal": lambda: "ada"}, "mount: principal must take what it is called with"),
+        ({"principal": Recorder}, "mount: principal is a class"),
+        ({"aclose": 5}, "mount: aclose must be a function, not 5"),
+        ({"aclose": lambda scope: None}, "mount: aclose must take what it is called with"),
+        ({"aclose": close_at_once}, "mount: aclose must be async"),
+    ],
+)
+def test_a_wrong_object_is_found_when_the_gateway_is_mounted(changed, words):
+    """No request, and no end of the host, has to meet it."""
+    usual = {"host_app": Recorder(), "prefix": "/llm", "gateway": Recorder()}
+    with pytest.raises(ValueError, match="^" + re.escape(words)):
+        mount(**{**usual, **changed})
 
 
 class Guard:

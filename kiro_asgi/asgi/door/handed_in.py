@@ -46,13 +46,24 @@ async def _find_later(presented: Presented, /) -> Client | None:
     raise NotImplementedError
 
 
-def _keys_lack(given: object) -> Iterator[str]:
+def _user_of(scope: Scope, /) -> object:
+    raise NotImplementedError
+
+
+async def _user_later(scope: Scope, /) -> object:
+    raise NotImplementedError
+
+
+async def _aclose() -> None:
+    raise NotImplementedError
+
+
+def _either(at_once: Callable[..., Any], later: Callable[..., Any], given: object) -> Iterator[str]:
+    """What *given* lacks to stand in the place of the one, or of the other where it is async."""
     if isinstance(given, type):
         yield class_lacks(given)
-    elif callable(given) and is_async(given):
-        yield from _called_as(_find_later, given)
     else:
-        yield from _called_as(_find, given)
+        yield from _called_as(later if callable(given) and is_async(given) else at_once, given)
 
 
 def _called_as(wanted: Callable[..., Any], given: object) -> Iterator[str]:
@@ -70,9 +81,17 @@ ONE: Final[Mapping[str, Check]] = {
     "store": store_lacks,
     "estimator": lambda given: lacks(given, Estimator),
     "may_inspect": partial(_called_as, _may_inspect),
-    "keys": _keys_lack,
+    "keys": partial(_either, _find, _find_later),
 }
 """Parameter of `kiro_asgi.create_app` to what is asked of the object; ``None`` stands for none."""
+
+MOUNTED: Final[Mapping[str, Check]] = {
+    "host_app": partial(_called_as, _app),
+    "gateway": partial(_called_as, _app),
+    "principal": partial(_either, _user_of, _user_later),
+    "aclose": partial(_called_as, _aclose),
+}
+"""The same of `kiro_asgi.mount`."""
 
 SEVERAL: Final[Mapping[str, Check]] = {
     "upstreams": partial(_is_a, Manifest),

@@ -9,6 +9,7 @@ from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final, TypeVar
 
 from kiro_asgi.asgi.door.app import App
+from kiro_asgi.asgi.door.handed_in import MOUNTED
 from kiro_asgi.asgi.principals import ASK
 from kiro_asgi.asgi.protocol import AnyASGIApp, ASGIApp, Receive, Scope, Send, host_lifespan
 from kiro_asgi.asgi.routing import local_paths
@@ -121,9 +122,12 @@ def mount(
             `kiro_asgi.App` that is found within it: in attributes, collections, closures, partial functions.
 
     Raises:
-        ValueError: *prefix* is not a path, or is the root; no way to close the gateway is found; or there is a
-            *principal*, and the gateway does not trust its host.
+        ValueError: One of the objects cannot be used; *prefix* is not text, or is the root; no way to close the gateway
+            is found; or there is a *principal*, and the gateway does not trust its host.
     """
+    _require_usable(host_app=host_app, gateway=gateway, principal=principal, aclose=aclose)
+    if not isinstance(prefix, str):
+        raise ValueError(f"mount: the prefix must be text such as '/llm', not {prefix!r:.60}")
     prefix = "/" + prefix.strip("/")
     if prefix == "/":
         raise ValueError("the prefix must not be the root")
@@ -146,6 +150,18 @@ def mount(
             await gateway({**named, "root_path": root, "path": root + below}, receive, send)
 
     return mounted
+
+
+def _require_usable(**given: object) -> None:
+    """Check what is handed in: a request would meet a mistake late, and the end of the host one in *aclose*.
+
+    Raises:
+        ValueError: One of the objects cannot be used.
+    """
+    for name, each in given.items():
+        needed = each is not None or name in ("host_app", "gateway")
+        if needed and (words := next(iter(MOUNTED[name](each)), "")):
+            raise ValueError(f"mount: {name} {words}")
 
 
 def _naming(principal: Who, scope: Scope) -> Scope:

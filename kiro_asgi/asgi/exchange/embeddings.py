@@ -131,7 +131,11 @@ class EmbeddingExchange:
 
     @property
     def rendered(self) -> Rendered:
-        """The next part; looked at often, so made once."""
+        """The next part."""
+        return self.render()
+
+    def render(self) -> Rendered:
+        """Render the next part, once for a credential: it is looked at often, and that of many texts takes long."""
         asked, at, kept = self.next_part, len(self.made.answers), self.made.rendered
         assert asked is not None, "all parts are answered"
         if kept is not None and kept[:2] == (at, self.credential):
@@ -179,8 +183,8 @@ class EmbeddingExchange:
         return evolve(self, credential=credential).made_ready()
 
     def made_ready(self) -> EmbeddingExchange:
-        """The same, with its request rendered: that of many texts takes long."""
-        self.rendered  # noqa: B018  kept
+        """The same, with its request rendered."""
+        self.render()
         return self
 
     def with_route(self, route: Route) -> EmbeddingExchange:
@@ -278,7 +282,7 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
         if exchange.next_part is None:
             return None
         self._accepted = False
-        return lambda: exchange.rendered.request
+        return lambda: exchange.render().request
 
     async def finish(self) -> None:
         """Bring the vectors to the client.

@@ -9,13 +9,13 @@ from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.extension import ExtensionManifest, enabled_in
-from kiro_asgi.interface import call_lacks, lacks
+from kiro_asgi.interface import call_lacks, lacks, offers
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.observers.base import Observer, ObserverManifest
 from kiro_asgi.stages.base import Stage, StageManifest
 from kiro_asgi.stages.own import OwnStage
-from kiro_asgi.state.base import Store, StoreManifest
+from kiro_asgi.state.base import BatchStore, Store, StoreManifest, WatchedStore
 
 T = TypeVar("T")
 
@@ -31,8 +31,11 @@ def stage_lacks(given: object) -> Iterator[str]:
 
 
 def store_lacks(given: object) -> Iterator[str]:
-    """What *given* lacks to be a store."""
-    return (f"{words}; see kiro_asgi.Store" for words in lacks(given, Store))
+    """What *given* lacks to be a store; what it need not have is looked at where it has it."""
+    yield from (f"{words}; see kiro_asgi.Store" for words in lacks(given, Store))
+    for more in (BatchStore, WatchedStore):
+        if offers(given, more):
+            yield from (f"{words}; see kiro_asgi.{more.__name__}" for words in lacks(given, more))
 
 
 def observer_lacks(given: object) -> Iterator[str]:

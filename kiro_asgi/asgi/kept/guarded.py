@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from logging import getLogger
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
+from kiro_asgi.interface import offers
 from kiro_asgi.state.base import BatchStore, Store, WatchedStore, each_of
 
 _log = getLogger("kiro_asgi")
@@ -27,16 +28,26 @@ class GuardedStore:
     """Passes everything on to a store from outside."""
 
     _store: Store
+    _batch: BatchStore | None = field(init=False, repr=False)
+    """The store, where it reads several values in one turn.  Looked at once: each look asks for every member."""
+
+    _watched: WatchedStore | None = field(init=False, repr=False)
+    """The store, where it watches itself."""
+
     _told: set[str] = field(init=False, factory=set)
     """Faults whose traceback the log has, by method and class; each is logged once, lest every request repeat it."""
 
     _failed: bool = field(init=False, default=False)
     """Whether the last use failed, but for what a store that watches itself knows better."""
 
+    def __attrs_post_init__(self) -> None:
+        self._batch = cast(BatchStore, self._store) if offers(self._store, BatchStore) else None
+        self._watched = cast(WatchedStore, self._store) if offers(self._store, WatchedStore) else None
+
     @property
     def is_reachable(self) -> bool:
         """Whether the last use was good, and the store says nothing else of itself."""
-        return not self._failed and (not isinstance(self._store, WatchedStore) or self._store.is_reachable)
+        return not self._failed and (self._watched is None or self._watched.is_reachable)
 
     async def get(self, key: str) -> bytes | None:
         """As the store."""
@@ -44,9 +55,9 @@ class GuardedStore:
 
     async def get_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """As the store."""
-        if not isinstance(self._store, BatchStore):
+        if self._batch is None:
             return await each_of(self, keys)
-        found: object = await self._used("get_many", partial(self._store.get_many, keys))
+        found: object = await self._used("get_many", partial(self._batch.get_many, keys))
         if isinstance(found, Mapping) and all(isinstance(value, bytes) for value in found.values()):
             return found
         raise self._fault("get_many", TypeError("get_many gave no mapping of keys to bytes"))
@@ -104,7 +115,7 @@ class GuardedStore:
         try:
             result = await use()
         except KiroAsgiError:
-            self._failed = not isinstance(self._store, WatchedStore)
+            self._failed = self._watched is None
             raise
         except Exception as error:
             raise self._fault(method, error) from error
