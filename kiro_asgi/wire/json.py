@@ -79,11 +79,14 @@ def loads(
     except UnicodeDecodeError as exc:
         raise JsonError(f"not UTF-8 at byte {exc.start}", code="json.not_utf8") from None
     text = text.strip(_AROUND)
-    if len(text) > max_values < text.count(",") + text.count("{") + text.count("["):
-        _check_values(_utf8(data), max_values)
-    if len(text) > _LONG or len(text) > max_depth < text.count("{") + text.count("["):
-        _check_depth(_utf8(data), max_depth, max_values)
-    if "\\ud" in text or "\\uD" in text:  # as `_may_have_surrogates`: a call for each event of an answer would be dear
+    if (
+        len(text) > _LONG
+        or len(text) > max_depth < text.count("{") + text.count("[")
+        or len(text) > max_values < text.count(",") + text.count("{") + text.count("[")
+    ):
+        _check_marks(_marks_outside(_utf8(data), max_values), max_depth, max_values)
+    # As `_may_have_surrogates`: a call for each event of an answer would be dear.
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
         text = ESCAPE.sub(_replace_lone, text if halves is None else ESCAPE.sub(halves, text))
     try:
         value, end = (decoder or DECODER).raw_decode(text)
@@ -149,7 +152,7 @@ def has_lone_surrogates(text: str) -> bool:
 
 
 def _may_have_surrogates(text: str) -> bool:
-    return "\\ud" in text or "\\uD" in text
+    return "\\" in text and ("\\ud" in text or "\\uD" in text)
 
 
 class Extent(Enum):
@@ -222,13 +225,11 @@ def _utf8(data: bytes | str) -> bytes:
     return _well_formed(data).encode() if isinstance(data, str) else data
 
 
-def _check_values(data: bytes, most: int) -> None:
-    if _values_in(data, most) > most:
-        raise _too_many(most)
-
-
 def _values_in(data: bytes, most: int) -> int:
-    marks = _marks_outside(data, most)
+    return _values(_marks_outside(data, most))
+
+
+def _values(marks: bytes) -> int:
     return marks.count(b",") + marks.count(b"[")
 
 
@@ -252,15 +253,18 @@ def _too_many(most: int) -> JsonError:
     return JsonError(f"JSON of more than {most} values", code="json.too_many_values")
 
 
-def _check_depth(data: bytes, max_depth: int, max_values: int) -> None:
-    """Measure the depth, outside strings; called where there may be enough brackets to exceed it.
+def _check_marks(marks: bytes, max_depth: int, max_values: int) -> None:
+    """Count the values, and measure the depth, of the document that has these *marks*.
 
-    Taking away every innermost pair takes away one level, and of an ordinary document everything within a few rounds;
-    what is left then is counted.
+    Taking away every innermost pair takes away one level, and of an ordinary document nearly everything within a few
+    rounds; what is left then is counted.
     """
-    brackets = _marks_outside(data, max_values).replace(b",", b"")
-    left = max_depth
+    if _values(marks) > max_values:
+        raise _too_many(max_values)
+    brackets, left = marks.translate(None, b","), max_depth
     for _ in range(min(_ROUNDS, max_depth)):
+        if brackets.count(b"[") <= left:
+            return
         shallower = brackets.replace(b"[]", b"")
         if len(shallower) == len(brackets):
             break
