@@ -135,9 +135,9 @@ class ArrayDecoder:
         return [] if part is None else [element.value for element in part.known]
 
     def forget(self, array: str) -> None:
-        """Take all elements of an array as new; what was decoded stays without those that were known."""
-        known = self.parts[array].known
-        self.parts[array] = _Array((), [*(element.text for element in known), *self.parts[array].texts])
+        """Take all elements of an array for new ones; what has been decoded is still without those that were known."""
+        part = self.parts[array]
+        self.parts[array] = _Array((), [*(element.text for element in part.known), *part.texts])
 
     def keep(self, read: Mapping[str, Iterable[Read]]) -> None:
         """Remember the arrays, with what was *read* of their new elements, up to the first of which nothing was."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.asgi.door.parts import Internals
+from kiro_asgi.asgi.exchange.explain import explain
 from kiro_asgi.asgi.kept.known import Known
+from kiro_asgi.create import new_app
 from kiro_asgi.dialects.known import Element
 from kiro_asgi.limits import KNOWN_BODY, KNOWN_SECONDS, KNOWN_SHARE
+from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator.server import Simulator
-from tests.asgi.conftest import Gateway
+from tests.asgi.conftest import Gateway, settings_for
 from tests.asgi.driver import PATHS, post
 from tests.dialects.recalled import APIS, Api
 
@@ -163,3 +170,65 @@ async def test_the_service_is_asked_the_same(gateway: Gateway, sim: Simulator, a
     assert [len(each["history"]) for each in asked] == [40, 42, 42, 42]
     assert asked[1]["history"] == asked[2]["history"] == asked[3]["history"]
     assert asked[1]["history"][:40] == asked[0]["history"]
+
+
+MANIFESTS = {"anthropic": "anthropic", "openai": "openai_chat", "responses": "openai_responses"}
+
+
+def comparable(payload: Any) -> Any:
+    """A request to the service without the ids that are drawn by lot."""
+    return json.loads(RANDOM.sub("", json.dumps(payload)))
+
+
+RANDOM = re.compile(r"[0-9a-f]{24}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|127\.0\.0\.1:\d+")
+READ = ("up.bytes", "client.bytes")
+"""Events of a tape that tell what came with one read, of which there may be more or fewer."""
+
+
+def told(folder: Path) -> list[list[Any]]:
+    """What the tapes of a *folder* say, without times, the settings, and what is drawn by lot."""
+    return [
+        [{**event, "t": 0, "settings": 0} for event in events if event["k"] not in READ]
+        for path in sorted(
+            folder.glob("*.tape.jsonl"), key=lambda path: json.loads(path.read_text().split("\n")[0])["at"]
+        )
+        for events in [list(map(json.loads, RANDOM.sub("", path.read_text()).splitlines()))]
+    ]
+
+
+async def asked_and_told(sim: Simulator, folder: Path, most: int, sent: list[tuple[Api, bytes, str]]) -> Any:
+    """All that there is to see of the requests *sent*: the service's, the answers, and the tapes."""
+    sim.reset()
+    seconds = iter(range(10**6))
+    slices = {"limits": {"known_bytes": most}, "tapes": {"path": str(folder), "when": "all", "content": "full"}}
+    settings = settings_for(sim.url, {**slices, "client": {"api_keys": ["k", "l"]}})
+    app = new_app(settings, internals=Internals(clocks=Clocks(wall=lambda: float(next(seconds)))))
+    answers = []
+    for api, body, key in sent:
+        exchange = post(PATHS[api.name], body, key=key)
+        exchange.scope["headers"].append((b"x-kiro-asgi-rules", b"1"))
+        await exchange.run(app)
+        answers.append((exchange.status, exchange.headers.get("x-kiro-asgi-rules"), exchange.json().get("error")))
+    await app.aclose()
+    return [comparable(json.loads(request.body)) for request in sim.requests], answers, told(folder)
+
+
+@pytest.mark.anyio
+async def test_nobody_can_tell_whether_anything_is_known(sim: Simulator, tmp_path: Path):
+    """What the service is asked, the names of all adaptations, errors and tapes are the same; and `explain`, which
+    remembers nothing, says of each request what the service was asked."""
+    sent: list[tuple[Api, bytes, str]] = []
+    for turns, key in ((20, "k"), (21, "k"), (21, "l"), (22, "k"), (20, "k"), (22, "l")):
+        sent += [
+            (api, api.conversation(turns, "word " * 4).replace(b'"m"', b'"claude-sonnet-4.5"'), key) for api in APIS
+        ]
+    sent += [(api, body[:-2] + b",5]}", key) for api, body, key in sent[-3:]]
+    asked, answers, tapes = await asked_and_told(sim, tmp_path / "known", 1024 * 1024, sent)
+
+    assert (asked, answers, tapes) == await asked_and_told(sim, tmp_path / "unknown", 0, sent)
+    assert len(tapes) == len(sent)
+    assert [status for status, _, _ in answers] == [200] * 18 + [400] * 3
+    assert all("tools.undescribed" in rules for _, rules, _ in answers[:-3])
+    settings = settings_for(sim.url, {})
+    for (api, body, _), request in zip(sent, asked, strict=False):
+        assert comparable(explain(body, settings, MANIFESTS[api.name], None, None)["payload"]) == request

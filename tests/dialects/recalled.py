@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import RecallingDialect
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.model.prompt import ThinkingPart
 
 ODD = ("5", "null", "[]", "")
 """Elements that are none in any API, and an array that ends with a comma."""
@@ -23,7 +26,7 @@ class Api:
     name: str
     """As of the corpus."""
 
-    dialect: Callable[[str], RecallingDialect]
+    dialect: Callable[[str], RecallingDialect] = field(repr=False)
     """That of a client."""
 
     head: str
@@ -32,22 +35,22 @@ class Api:
     array: str
     """Name of the array that a conversation is."""
 
-    messages: Sequence[str]
+    messages: Sequence[str] = field(repr=False)
     """Elements of it: eight plain ones, of which the first begins a conversation, and others, some of them mistakes."""
 
-    tools: Sequence[str]
+    tools: Sequence[str] = field(repr=False)
     """Tools, of which the first is plain."""
 
-    more: Sequence[str]
+    more: Sequence[str] = field(repr=False)
     """Further members of a body."""
 
-    stories: Mapping[str, Sequence[Sequence[str]]]
+    stories: Mapping[str, Sequence[Sequence[str]]] = field(repr=False)
     """What becomes of a conversation, where more than one message has to do with it: `messages` of its requests."""
 
-    call: Callable[[int, str], Sequence[Mapping[str, Any]]]
+    call: Callable[[int, str], Sequence[Mapping[str, Any]]] = field(repr=False)
     """Elements of a turn of that number with a call, and a result of some length."""
 
-    tool: Callable[[str, Any], Mapping[str, Any]]
+    tool: Callable[[str, Any], Mapping[str, Any]] = field(repr=False)
     """A tool of that name and schema."""
 
     def body(self, messages: Sequence[str], tools: Sequence[str] = (), more: str = "") -> bytes:
@@ -246,4 +249,148 @@ CHAT = Api(
     tool=lambda name, schema: {"type": "function", "function": {"name": name, "parameters": schema}},
 )
 
-APIS = (MESSAGES, CHAT)
+# The Responses API.
+
+
+def _sealer(client: str) -> Sealer:
+    return Sealer.create(b"key", client)
+
+
+_SEALS = [_sealer(client).seal(ThinkingPart(f"thought of {client}")) for client in ("one", "two")]
+_SUMMARIES = [_sealer(client).seal_summary(f"summary of {client}") for client in ("one", "two")]
+_ITEM_USER, _ITEM_ANSWER = '{"role":"user","content":"a"}', '{"type":"message","role":"assistant","content":"b"}'
+_ITEM_CALL = '{"type":"function_call","call_id":"t","name":"f","arguments":"{\\"a\\": [1, {\\"b\\": null}]}"}'
+_ITEM_RESULT = '{"type":"function_call_output","call_id":"t","output":[{"type":"input_text","text":"é"}]}'
+_ITEM_DEVELOPER = '{"type":"message","role":"developer","content":[{"type":"input_text","text":"d","more":1}]}'
+_ITEM_SEALED = f'{{"type":"reasoning","summary":[],"encrypted_content":"{_SEALS[0]}"}}'
+_ITEM_SUMMARY = f'{{"type":"compaction","encrypted_content":"{_SUMMARIES[0]}"}}'
+_ITEM_TOOLS = '{"type":"additional_tools","tools":[{"type":"function","name":"f"},{"type":"function","name":"h"}]}'
+_ITEM_SEARCH = '{"type":"tool_search_call","id":"i","call_id":"s","execution":"client","arguments":{"query":"q"}}'
+_ITEM_FOUND = '{"type":"tool_search_output","call_id":"s","tools":[{"type":"function","name":"h"}]}'
+_ITEM_TRIGGER = '{"type":"compaction_trigger"}'
+_ITEM_FILE = '{"type":"input_file","file_id":"f"}'
+
+
+def _item_call(number: int, text: str) -> Sequence[Mapping[str, Any]]:
+    arguments = json.dumps({"a": text * 4})
+    call = {"type": "function_call", "call_id": f"t{number}", "name": "f", "arguments": arguments}
+    return call, {"type": "function_call_output", "call_id": f"t{number}", "output": text * 20}
+
+
+RESPONSES = Api(
+    name="responses",
+    dialect=lambda client: OpenAIResponses(_sealer(client)),
+    head='"model":"m"',
+    array="input",
+    messages=(
+        _ITEM_USER,
+        '{"role":"user","content":"A"}',
+        '{"role":"user","content":"\\ud800 } ] , [ {"}',
+        _ITEM_ANSWER,
+        _ITEM_CALL,
+        _ITEM_RESULT,
+        _ITEM_SEALED,
+        '{"role":"user","content":[{"type":"input_text","text":"c","more":1}],"own":2}',
+        _ITEM_DEVELOPER,
+        _ITEM_SUMMARY,
+        f'{{"type":"reasoning","summary":[],"encrypted_content":"{_SEALS[1]}"}}',
+        f'{{"type":"compaction","encrypted_content":"{_SUMMARIES[1]}"}}',
+        '{"type":"compaction"}',
+        _ITEM_TOOLS,
+        _ITEM_SEARCH,
+        _ITEM_FOUND,
+        _ITEM_TRIGGER,
+        '{"type":"reasoning","summary":[{"type":"summary_text","text":"h"}],"encrypted_content":"of another server"}',
+        '{"type":"web_search_call","id":"w","status":"completed","action":{"query":"q"}}',
+        '{"type":"custom_tool_call","call_id":"c","name":"g","input":"x"}',
+        '{"type":"custom_tool_call_output","call_id":"c","output":"y"}',
+        '{"type":"local_shell_call","id":"l","action":{"type":"exec","command":["ls"],"env":{}},"status":"completed"}',
+        '{"type":"local_shell_call_output","id":"l","output":"z"}',
+        '{"role":"system","content":""}',
+        f'{{"role":"user","content":[{_ITEM_FILE}]}}',
+        '{"role":"user","content":[{"type":"input_file","file_data":"data:text/plain;base64,8J+YgA=="}]}',
+        '{"type":"later","call_id":"t"}',
+        '{"type":"item_reference","id":"r"}',
+        '{"role":"user"}',
+        '{"role":"user","content":1e999}',
+        '{"role":"user","content":"a"',
+        *ODD,
+    ),
+    tools=(
+        '{"type":"function","name":"f","parameters":{"type":"object"}}',
+        '{"type":"function","name":"g","strict":true,"own":1}',
+        '{"type":"function","name":"f","description":"again \\u00e9"}',
+        '{"type":"custom","name":"c","format":{"type":"text"}}',
+        '{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}',
+        '{"type":"web_search"}',
+        '{"type":"local_shell"}',
+        '{"type":"tool_search","execution":"client"}',
+        '{"type":"function","function":{"name":"nested"}}',
+        '{"type":"later"}',
+        '{"type":"function","name":""}',
+        '{"type":"function"}',
+        f'{{"type":"function","name":"deep","parameters":{_DEEP}}}',
+    ),
+    more=(
+        ',"input":[]',
+        ',"tools":null',
+        ',"\\u0069nput":[{"role":"user","content":"z"}]',
+        ',"input":"z"',
+        ',"tool_choice":"required"',
+        ',"tool_choice":{"type":"function","name":"g"}',
+        ',"tool_choice":{"type":"allowed_tools","tools":[{"type":"function","name":"f"}]}',
+        ',"instructions":"i","store":false',
+        ',"n":2,"conversation":"conv_1"',
+    ),
+    stories={
+        "only system text": ([_ITEM_DEVELOPER], [_ITEM_DEVELOPER] * 2, [_ITEM_DEVELOPER, _ITEM_USER]),
+        "system text before and after": (
+            [_ITEM_DEVELOPER, _ITEM_USER, _ITEM_DEVELOPER],
+            [_ITEM_DEVELOPER, _ITEM_USER, _ITEM_DEVELOPER, _ITEM_ANSWER],
+        ),
+        "a result of a known call": (
+            [_ITEM_USER, _ITEM_CALL],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT, _ITEM_RESULT],
+        ),
+        "a call is taken back": ([_ITEM_USER, _ITEM_CALL, _ITEM_RESULT], [_ITEM_USER, _ITEM_ANSWER, _ITEM_RESULT]),
+        "a summary comes": (
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT, _ITEM_SUMMARY],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT, _ITEM_SUMMARY, _ITEM_USER],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT, _ITEM_SUMMARY, _ITEM_USER, _ITEM_CALL],
+        ),
+        "a summary is taken back": (
+            [_ITEM_USER, _ITEM_CALL, _ITEM_SUMMARY, _ITEM_USER],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_SUMMARY, _ITEM_USER],
+            [_ITEM_USER, _ITEM_CALL, _ITEM_RESULT],
+        ),
+        "a second summary": (
+            [_ITEM_USER, _ITEM_SUMMARY, _ITEM_ANSWER, _ITEM_USER],
+            [_ITEM_USER, _ITEM_SUMMARY, _ITEM_ANSWER, _ITEM_USER, _ITEM_SUMMARY],
+            [_ITEM_USER, _ITEM_SUMMARY, _ITEM_ANSWER, _ITEM_USER, _ITEM_SUMMARY, _ITEM_USER],
+        ),
+        "a summary is asked for": (
+            [_ITEM_USER, _ITEM_ANSWER, _ITEM_TRIGGER],
+            [_ITEM_USER, _ITEM_ANSWER, _ITEM_TRIGGER, _ITEM_USER],
+            [_ITEM_USER, _ITEM_ANSWER, _ITEM_TRIGGER],
+        ),
+        "tools are found": (
+            [_ITEM_USER, _ITEM_SEARCH, _ITEM_FOUND, _ITEM_TOOLS],
+            [_ITEM_USER, _ITEM_SEARCH, _ITEM_FOUND, _ITEM_TOOLS, _ITEM_USER],
+            [_ITEM_USER, _ITEM_ANSWER],
+        ),
+        "what is sealed": ([_ITEM_USER, _ITEM_SEALED, _ITEM_ANSWER], [_ITEM_USER, _ITEM_SEALED, _ITEM_USER]),
+        "a turn is taken back": ([_ITEM_USER, _ITEM_ANSWER, _ITEM_USER], [_ITEM_USER, _ITEM_ANSWER]),
+        "another order": (
+            [_ITEM_USER, _ITEM_ANSWER, _ITEM_USER],
+            [_ITEM_USER, _ITEM_USER, _ITEM_ANSWER],
+            [_ITEM_USER, _ITEM_ANSWER, _ITEM_USER],
+        ),
+        "a mistake between": ([_ITEM_USER, _ITEM_ANSWER], [_ITEM_USER, _ITEM_ANSWER, "5"], [_ITEM_USER, _ITEM_ANSWER]),
+    },
+    call=_item_call,
+    tool=lambda name, schema: {"type": "function", "name": name, "parameters": schema},
+)
+
+APIS = (MESSAGES, CHAT, RESPONSES)

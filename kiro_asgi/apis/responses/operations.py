@@ -34,12 +34,20 @@ from kiro_asgi.asgi.protocol import JSON, Disconnected, Message, Scope, Send, qu
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import invalid, unsupported
+from kiro_asgi.dialects.known import ArrayDecoder
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request, halves, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
 from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
-from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, conversation_named, parse_value
+from kiro_asgi.dialects.openai_responses.parsing import (
+    SUPPLIED,
+    ResponsesOptions,
+    conversation_named,
+    parse_value,
+    read_recalled,
+    recalling_decoder,
+)
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.structure import read_json
@@ -85,6 +93,9 @@ class _Request:
     noted: bool
     """Whether notes on what no service receives are wanted."""
 
+    decoder: ArrayDecoder | None = None
+    """What has read it, if it is as it came; ``None`` where no earlier requests are looked at."""
+
 
 @define
 class ResponsesOperations(ConversationOperations):
@@ -125,11 +136,15 @@ class ResponsesOperations(ConversationOperations):
 
     async def answer(self, call: Call, argument: str) -> None:
         """Answer, and keep the answer unless the client does not want that."""
-        value, size = await self._body(call)
+        body, gateway = await call.body(self._gateway.settings.limits), self._gateway
+        recalled = gateway.known(self._dialect, call.principal, len(body))
+        decoder = None if recalled is None else recalling_decoder(recalled)
+        read = partial(read_json, body) if decoder is None else partial(read_recalled, body, decoder)
+        value, size = await gateway.offload.run(len(body), read), len(body)
         if isinstance(value, dict) and value.get("background") is True:
             await self._answer_later(call, value, size)
             return
-        request, _, send = await self._request(call, value, size, self._responses)
+        request, _, send = await self._request(call, value, size, self._responses, decoder)
         await self._gateway.reply(call, request, send)
 
     async def _answer_later(self, call: Call, value: Any, size: int) -> None:
@@ -210,10 +225,13 @@ class ResponsesOperations(ConversationOperations):
         await respond_in_pieces(call.in_time(send), 200, events, [(b"content-type", dialect.traits.stream_type)])
 
     async def _request(
-        self, call: Call, value: Any, size: int, known: Responses
+        self, call: Call, value: Any, size: int, known: Responses, decoder: ArrayDecoder | None = None
     ) -> tuple[ClientRequest, Recorded, Send]:
-        """The request of *value*, of *size* bytes, its dialect, and the way out, on which the answer is kept."""
+        """The request of *value*, of *size* bytes, which the *decoder* has read, its dialect, and the way out, on which
+        the answer is kept."""
         completed = await self._completed(call, value, size, known)
+        if completed.value is value:  # nothing stands before its input, or within it
+            completed = evolve(completed, decoder=decoder)
         source, parse = await self._passing(call, completed), partial(_parse, completed)
         if source is None or Ask.STATE in source.peek.asks:
             parsed = await self._gateway.offload.run(completed.size, parse)
@@ -405,7 +423,8 @@ def _parse(request: _Request) -> ParsedRequest:
     value, earlier, sealer = request.value, request.earlier, request.dialect.sealer
     assert sealer is not None, "a dialect of operations"
     try:
-        parsed = parse_value(value, open_thinking=sealer.open, open_summary=sealer.open_summary)
+        thinking, summary = sealer.open, sealer.open_summary
+        parsed = parse_value(value, open_thinking=thinking, open_summary=summary, decoder=request.decoder)
         if not request.noted:
             return parsed
         return evolve(parsed, notes=noted(unread_fields(request.own, parsed.prompt, earlier)))

@@ -12,6 +12,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
 from kiro_asgi.dialects.openai_common import HANDLED, TOO_LONG, unread_words
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
@@ -19,7 +20,14 @@ from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.kept import ConversationBody
-from kiro_asgi.dialects.openai_responses.parsing import SEALED, options_of, parse_request
+from kiro_asgi.dialects.openai_responses.parsing import (
+    SEALED,
+    options_of,
+    parse_request,
+    parse_value,
+    read_recalled,
+    recalling_decoder,
+)
 from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
 from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
@@ -111,7 +119,9 @@ class OpenAIResponses:
     """Encoders of streamed answers, by their style of heartbeats."""
 
     name = API
-    traits = DialectTraits(repeats_answers=True, cites_pages_only=True, transparent=True, too_long=TOO_LONG)
+    traits = DialectTraits(
+        repeats_answers=True, cites_pages_only=True, transparent=True, recalls=True, too_long=TOO_LONG
+    )
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:
@@ -128,6 +138,19 @@ class OpenAIResponses:
         if self.sealer is None:
             return parse_request(body)
         return parse_request(body, open_thinking=self.sealer.open, open_summary=self.sealer.open_summary)
+
+    def parse_recalled(self, body: bytes, headers: RequestHeaders, recalled: Recalled, /) -> ParsedRequest:
+        """As `parse`, where earlier requests of the client are known, all of them read by the same seal.
+
+        Raises:
+            RequestError: Not a legal request; ``param`` names the place.
+        """
+        decoder = recalling_decoder(recalled)
+        value = read_recalled(body, decoder)
+        if self.sealer is None:
+            return parse_value(value, decoder=decoder)
+        thinking, summary = self.sealer.open, self.sealer.open_summary
+        return parse_value(value, open_thinking=thinking, open_summary=summary, decoder=decoder)
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
@@ -50,6 +50,7 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     Reference,
     ShellOutput,
     ShellResult,
+    ToolBody,
     ToolsItem,
 )
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, ToolCollector, flat_name
@@ -257,6 +258,32 @@ PHASES: Final = ("commentary", "final_answer")
 """Phases of the assistant's messages."""
 
 
+_NO_CALLS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@frozen
+class Taken:
+    """What one item adds to those before it; no later one changes that."""
+
+    turn: Turn | None = None
+    system: tuple[Text, ...] = ()
+    """Texts before the conversation begins."""
+
+    place: str = ""
+    """Where they stand, or the *tools*."""
+
+    calls: Mapping[str, str] = _NO_CALLS
+    """Ids by which a client may refer to calls, to the calls' ids."""
+
+    tools: tuple[ToolBody, ...] = ()
+    """Tools that were found for the model."""
+
+    is_compaction: bool = False
+
+
+_NOTHING: Final = Taken()
+
+
 @define
 class ItemReader:
     """Reads items in order, and remembers the calls that outputs must answer.
@@ -276,29 +303,51 @@ class ItemReader:
     """Where the first of them stands."""
 
     turns: list[Turn] = field(init=False, factory=list)
+    taken: list[Taken | None] = field(init=False, factory=list)
+    """What each item added; ``None`` for one that a compaction stands for."""
+
     _calls: dict[str, str] = field(init=False, factory=dict)
     """Every id by which a client may refer to a call, to the call's id."""
 
-    def read(self, given: str | Sequence[Item], without: Container[int] = ()) -> None:
+    def read(
+        self, given: str | Sequence[Item], without: Container[int] = (), before: Iterable[Taken | None] = ()
+    ) -> None:
         """Take the input; system texts without a conversation become the user's message.
 
         Args:
             given: The input.
             without: Places of items that a compaction stands for.
+            before: What those items added that come before it, and are not read again.
         """
         if isinstance(given, str):
-            self._add_turn(Role.USER, "input", Text(given))
+            self._take(_turn(Role.USER, "input", Text(given)))
             return
-        for index, item in enumerate(given):
-            if index not in without:
-                _ITEM_READERS[type(item)](self, item, f"input[{index}]")
-        if given and isinstance(given[-1], CompactionItem):
-            self._add_turn(Role.USER, f"input[{len(given) - 1}]", Text(GO_ON))
+        for taken in before:
+            self._take(taken)
+        for index, item in enumerate(given, len(self.taken)):
+            self._take(None if index in without else _ITEM_READERS[type(item)](self, item, f"input[{index}]"))
+        if self.taken and self.taken[-1] is not None and self.taken[-1].is_compaction:
+            self.turns.append(Turn(Role.USER, (Text(GO_ON),), f"input[{len(self.taken) - 1}]"))
         if not self.turns and self.system:
-            self._add_turn(Role.USER, self.system_place, *(evolve(text, unread=None) for text in self.system))
+            texts = (evolve(text, unread=None) for text in self.system)
+            self.turns.append(Turn(Role.USER, tuple(texts), self.system_place))
             self.system = []
 
-    def _message(self, item: MessageItem, place: str) -> None:
+    def _take(self, taken: Taken | None) -> None:
+        self.taken.append(taken)
+        if taken is None:
+            return
+        if taken.turn is not None:
+            self.turns.append(taken.turn)
+        if taken.calls:
+            self._calls.update(taken.calls)
+        if taken.system:
+            self.system += taken.system
+            self.system_place = self.system_place or taken.place
+        if taken.tools:
+            self.toolbox.add(taken.tools, taken.place)
+
+    def _message(self, item: MessageItem, place: str) -> Taken:
         if item.role is None and item.content is None and isinstance(item.id, str):
             raise _unresolved(f"{place}.id")
         for name in ("role", "content"):
@@ -307,113 +356,112 @@ class ItemReader:
         read = _ROLES.get(item.role or "")
         if read is None:
             raise invalid(f"{place}.role", f"expected one of {', '.join(_ROLES)}, got {str(item.role)[:60]!r}")
-        read(self, item, item.content, place)
+        return read(self, item, item.content, place)
 
-    def _user(self, item: MessageItem, content: Any, place: str) -> None:
-        self._add_turn(Role.USER, place, *read_content(content, f"{place}.content"), unread=BESIDE(item))
+    def _user(self, item: MessageItem, content: Any, place: str) -> Taken:
+        return _turn(Role.USER, place, *read_content(content, f"{place}.content"), unread=BESIDE(item))
 
-    def _assistant(self, item: MessageItem, content: Any, place: str) -> None:
+    def _assistant(self, item: MessageItem, content: Any, place: str) -> Taken:
         parts = (part for part in read_content(content, f"{place}.content") if part != Text(""))
         known = item.phase if item.phase in PHASES else ""
         phased = (evolve(it, phase=known) if isinstance(it, Text) else it for it in parts)
-        self._add_turn(Role.ASSISTANT, place, *phased, unread=BESIDE(item))
+        return _turn(Role.ASSISTANT, place, *phased, unread=BESIDE(item))
 
-    def _developer(self, item: MessageItem, content: Any, place: str) -> None:
+    def _developer(self, item: MessageItem, content: Any, place: str) -> Taken:
         texts = [*read_texts(content, f"{place}.content")]
         if self.turns:
-            self._add_turn(Role.USER, place, *texts, unread=BESIDE(item))
-        else:
-            self.system += BESIDE.within(item, texts)
-            self.system_place = self.system_place or place
+            return _turn(Role.USER, place, *texts, unread=BESIDE(item))
+        return Taken(system=tuple(BESIDE.within(item, texts)), place=place)
 
-    def _reasoning(self, item: ReasoningItem, place: str) -> None:
+    def _reasoning(self, item: ReasoningItem, place: str) -> Taken:
         """Thinking; what another server sealed only a service of the API can read."""
         opened = self.open_thinking(item.encrypted_content) if item.encrypted_content else None
         text = "\n\n".join(piece.text for piece in item.content or item.summary or ())
         part = opened or (ThinkingPart(text) if text else None)
         if opened is None and item.encrypted_content:
-            self._add_opaque(item.given, place, (part,) if part else (), role=Role.ASSISTANT)
-        else:
-            self._add_turn(Role.ASSISTANT, place, *filter(None, [part]))
+            return self._opaque(item.given, place, (part,) if part else (), role=Role.ASSISTANT)
+        return _turn(Role.ASSISTANT, place, *filter(None, [part]))
 
-    def _agent_message(self, item: AgentMessageItem, place: str) -> None:
+    def _agent_message(self, item: AgentMessageItem, place: str) -> Taken:
         """What another agent says is a user's: a model has no other side.  What is sealed only its service can read."""
         parts = tuple(_readable(item.content or (), f"{place}.content"))
-        self._add_opaque(item.given, place, parts, role=Role.USER)
+        return self._opaque(item.given, place, parts, role=Role.USER)
 
-    def _function_call(self, item: FunctionCallItem, place: str) -> None:
-        self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
+    def _function_call(self, item: FunctionCallItem, place: str) -> Taken:
+        return self._call(item, place, read_arguments(item.arguments, f"{place}.arguments"))
 
-    def _custom_call(self, item: CustomCall, place: str) -> None:
-        self._call(item, place, {TEXT_INPUT: item.input})
+    def _custom_call(self, item: CustomCall, place: str) -> Taken:
+        return self._call(item, place, {TEXT_INPUT: item.input})
 
-    def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> None:
+    def _call(self, item: FunctionCallItem | CustomCall, place: str, arguments: Mapping[str, Any]) -> Taken:
         name = flat_name(item.namespace, item.name) if item.namespace else item.name
-        self._add_turn(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments, unread=BESIDE(item)))
+        return _turn(Role.ASSISTANT, place, ToolCallPart(item.call_id, name, arguments, unread=BESIDE(item)))
 
-    def _client_call(self, item: ClientCall, place: str) -> None:
+    def _client_call(self, item: ClientCall, place: str) -> Taken:
         name = item.type.removesuffix("_call")
         call_id = item.call_id or item.id or place
-        if item.id:
-            self._calls[item.id] = call_id
-        self._add_turn(Role.ASSISTANT, place, ToolCallPart(call_id, name, CLIENT_TOOLS[name].arguments(item)))
+        taken = _turn(Role.ASSISTANT, place, ToolCallPart(call_id, name, CLIENT_TOOLS[name].arguments(item)))
+        return evolve(taken, calls={item.id: call_id, **taken.calls}) if item.id else taken
 
-    def _output(self, item: CallOutput, place: str) -> None:
+    def _output(self, item: CallOutput, place: str) -> Taken:
         content = read_content(item.output, f"{place}.output")
         if item.call_id is None:
-            self._add_turn(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *content)
-        else:
-            result = ToolResult(self._answered(item.call_id, place), content, unread=BESIDE(item))
-            self._add_turn(Role.USER, place, result)
+            return _turn(Role.USER, place, Text(f"{item.name or 'A tool'} says:"), *content)
+        result = ToolResult(self._answered(item.call_id, place), content, unread=BESIDE(item))
+        return _turn(Role.USER, place, result)
 
-    def _local_shell_output(self, item: LocalShellOutput, place: str) -> None:
+    def _local_shell_output(self, item: LocalShellOutput, place: str) -> Taken:
         call_id = self._answered(item.call_id or item.id or "", place)
-        self._add_turn(Role.USER, place, ToolResult(call_id, (Text(item.output),)))
+        return _turn(Role.USER, place, ToolResult(call_id, (Text(item.output),)))
 
-    def _shell_output(self, item: ShellOutput, place: str) -> None:
+    def _shell_output(self, item: ShellOutput, place: str) -> Taken:
         texts = tuple(Text(_shell_text(result)) for result in item.output)
-        self._add_turn(Role.USER, place, ToolResult(self._answered(item.call_id, place), texts))
+        return _turn(Role.USER, place, ToolResult(self._answered(item.call_id, place), texts))
 
-    def _patch_output(self, item: PatchOutput, place: str) -> None:
+    def _patch_output(self, item: PatchOutput, place: str) -> Taken:
         call_id = self._answered(item.call_id, place)
         result = ToolResult(call_id, (Text(item.output or item.status),), item.status == "failed")
-        self._add_turn(Role.USER, place, result)
+        return _turn(Role.USER, place, result)
 
-    def _tools(self, item: ToolsItem, place: str) -> None:
+    def _tools(self, item: ToolsItem, place: str) -> Taken:
         found = ToolCollector()
-        for toolbox in (found, self.toolbox):
-            toolbox.add(item.tools, f"{place}.tools")
-        if item.call_id in self._calls:
-            names = (name for name, tool in found.tools.items() if is_callable(tool))
-            text = ", ".join(names) or "No tool was found."
-            self._add_turn(Role.USER, place, ToolResult(self._calls[item.call_id], (Text(text),)))
+        found.add(item.tools, at := f"{place}.tools")
+        if item.call_id not in self._calls:
+            return Taken(tools=item.tools, place=at)
+        names = (name for name, tool in found.tools.items() if is_callable(tool))
+        text = ", ".join(names) or "No tool was found."
+        result = ToolResult(self._calls[item.call_id], (Text(text),))
+        return Taken(Turn(Role.USER, (result,), place), tools=item.tools, place=at)
 
-    def _compaction(self, item: CompactionItem, place: str) -> None:
+    def _compaction(self, item: CompactionItem, place: str) -> Taken:
+        return evolve(self._summary(item, place), is_compaction=True)
+
+    def _summary(self, item: CompactionItem, place: str) -> Taken:
         """Nothing for an empty one; one that cannot be read would take the whole conversation with it."""
         if not item.encrypted_content:
-            return
+            return _NOTHING
         summary = self.open_summary(item.encrypted_content)
         if summary is None:
             message = "this compaction is of another service or client, or was changed: send the conversation instead"
             refusal = RequestError(message, code="invalid_encrypted_content", param=f"{place}.encrypted_content")
-            self._add_opaque(item.given, place, refusal=refusal)
-            return
-        self._add_turn(Role.ASSISTANT, place, summarising(summary))
+            return self._opaque(item.given, place, refusal=refusal)
+        return _turn(Role.ASSISTANT, place, summarising(summary))
 
-    def _trigger(self, item: CompactionTrigger, place: str) -> None:
+    def _trigger(self, item: CompactionTrigger, place: str) -> Taken:
         """Adds no turn: it is about the answer."""
+        return _NOTHING
 
-    def _reference(self, item: Reference, place: str) -> None:
+    def _reference(self, item: Reference, place: str) -> Taken:
         raise _unresolved(f"{place}.id")
 
-    def _other(self, item: Raw, place: str) -> None:
+    def _other(self, item: Raw, place: str) -> Taken:
         """A result without its call is left out."""
         parts = _summarised(item.value, place)
         called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}.union(self._calls)
         known = (part for part in parts if not isinstance(part, ToolResult) or part.call_id in called)
-        self._add_opaque(item.value, place, tuple(known), role=Role.ASSISTANT if parts else None)
+        return self._opaque(item.value, place, tuple(known), role=Role.ASSISTANT if parts else None)
 
-    def _add_opaque(
+    def _opaque(
         self,
         value: Object,
         place: str,
@@ -421,27 +469,25 @@ class ItemReader:
         *,
         refusal: RequestError | None = None,
         role: Role | None = None,
-    ) -> None:
+    ) -> Taken:
         """An item that only services of the API understand, of *role*, or of the side that spoke last."""
-        self._know(instead)
         side = role or (self.turns[-1].role if self.turns else Role.USER)
-        self._add_turn(side, place, Opaque(API, value, place, instead, refusal))
+        turn = Turn(side, (Opaque(API, value, place, instead, refusal),), place)
+        return Taken(turn, calls=_calls_of(instead))
 
     def _answered(self, call_id: str, place: str) -> str:
         if call_id not in self._calls:
             raise invalid(f"{place}.call_id", "no earlier item is a call with this id")
         return self._calls[call_id]
 
-    def _add_turn(self, role: Role, place: str, *parts: Part, unread: Unread | None = None) -> None:
-        """A turn, unless it would be empty."""
-        self._know(parts)
-        if parts:
-            self.turns.append(Turn(role, parts, place, unread=unread))
 
-    def _know(self, parts: Iterable[Part]) -> None:
-        for part in parts:
-            if isinstance(part, ToolCallPart):
-                self._calls[part.call_id] = part.call_id
+def _turn(role: Role, place: str, *parts: Part, unread: Unread | None = None) -> Taken:
+    """A turn, unless it would be empty."""
+    return Taken(Turn(role, parts, place, unread=unread), calls=_calls_of(parts)) if parts else _NOTHING
+
+
+def _calls_of(parts: Iterable[Part]) -> Mapping[str, str]:
+    return {part.call_id: part.call_id for part in parts if isinstance(part, ToolCallPart)} or _NO_CALLS
 
 
 _ROLES: Final = MappingProxyType(

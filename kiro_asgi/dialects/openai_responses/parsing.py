@@ -6,7 +6,8 @@ https://platform.openai.com/docs/api-reference/responses/object (the fields that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,23 +15,25 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
 from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
-from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking
+from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking, Taken
 from kiro_asgi.dialects.openai_responses.shapes import (
     BESIDE,
     CONVERTER,
     ResponsesBody,
     ResponsesJsonObjectFormat,
     ResponsesJsonSchemaFormat,
+    ToolBody,
 )
 from kiro_asgi.dialects.openai_responses.tools import ToolCollector, read_choice
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, system_of
+from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, Tool, Turn, system_of
 from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"
@@ -256,16 +259,74 @@ def parse_request(
 
 
 def parse_value(
-    value: Any, *, open_thinking: OpenThinking = _nothing_opened, open_summary: OpenSummary = _nothing_opened
+    value: Any,
+    *,
+    open_thinking: OpenThinking = _nothing_opened,
+    open_summary: OpenSummary = _nothing_opened,
+    decoder: ArrayDecoder | None = None,
 ) -> ParsedRequest:
-    """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put."""
+    """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put.
+
+    Args:
+        value: The body.
+        open_thinking: As of `parse_request`.
+        open_summary: As of `parse_request`.
+        decoder: The one with which `read_recalled` has read it.
+    """
+    if decoder is not None:
+        parsed = recalling(decoder, partial(_parsed, value, open_thinking, open_summary, decoder))
+        if parsed is not None:
+            return parsed
+    return _parsed(value, open_thinking, open_summary)[0]
+
+
+_ARRAYS: Final = ("tools", "input")
+
+
+def recalling_decoder(recalled: Recalled) -> ArrayDecoder:
+    """A decoder for one request, which is kept for `parse_value`: elements are needed as they came, too."""
+    return ArrayDecoder(_ARRAYS, recalled, values=2)
+
+
+def read_recalled(body: bytes, decoder: ArrayDecoder) -> Any:
+    """The value of a request's body, where earlier requests are known.
+
+    Raises:
+        RequestError: It is not JSON.
+    """
+    value = read_json(body, decoder=decoder)
+    for name in _ARRAYS:
+        if known := decoder.known(name):
+            value[name] = [*(each.given for each in known), *value[name]]
+    return value
+
+
+@frozen
+class _Known:
+    """What is remembered of an element."""
+
+    given: Mapping[str, Any]
+    """As it came."""
+
+    read: Any
+    """What an item added, or the one tool or namespace that was collected."""
+
+
+def _parsed(
+    value: Any, open_thinking: OpenThinking, open_summary: OpenSummary, decoder: ArrayDecoder | None = None
+) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
+    """The request, and what was read of those elements of its arrays that are not known."""
     refuse_references(value, SUPPLIED)
-    request = structure_value(value, ResponsesBody, converter=CONVERTER)
+    request = structure_value(_unknown(value, decoder), ResponsesBody, converter=CONVERTER)
     _refuse(request)
-    toolbox = ToolCollector()
-    toolbox.add(request.tools or (), "tools")
+    without = superseded(value["input"])
+    if decoder is not None and not _stands(decoder.known("input"), without):
+        decoder.forget("input")
+        request = structure_value(_unknown(value, decoder), ResponsesBody, converter=CONVERTER)
+    before = _Before() if decoder is None else _Before(decoder.known("tools"), decoder.known("input"))
+    toolbox, new = _collected(request.tools or (), before.tools)
     conversation = ItemReader(toolbox, open_thinking, open_summary)
-    conversation.read(request.input or (), superseded(value["input"]))
+    conversation.read(request.input or (), without, (each.read for each in before.items))
     compacts = is_triggered(value["input"])
     if not conversation.turns:
         raise _nothing_to_read(value["input"])
@@ -293,12 +354,77 @@ def parse_value(
         schema=_schema(request),
         unread=BESIDE(request, **_in_part(request)),
     )
-    require_depths(prompt)
+    require_depths(prompt, before.checked())
     options = _read_options(request, value, toolbox)
     if compacts:
         prompt = compacting(prompt, f"input[{len(options.input_items) - 1}]")
         options = evolve(options, compacts=True)
-    return ParsedRequest(prompt, request.stream is True, options)
+    read = {
+        "tools": _lasting_tools(value, before, new, tools),
+        "input": _lasting_items(options.input_items, conversation.taken, len(before.items)),
+    }
+    return ParsedRequest(prompt, request.stream is True, options), read
+
+
+def _unknown(value: Any, decoder: ArrayDecoder | None) -> Any:
+    """The body without what is known."""
+    if decoder is None or not decoder.is_recalling:
+        return value
+    return {**value, **{name: value[name][len(decoder.known(name)) :] for name in decoder.parts}}
+
+
+def _stands(known: Iterable[_Known], without: Container[int]) -> bool:
+    """Whether those of the *known* items were left out that are now, because a compaction stands for them."""
+    return all((index in without) is (each.read is None) for index, each in enumerate(known))
+
+
+@frozen
+class _Before:
+    """What is known of earlier requests, and begins this one, too."""
+
+    tools: Sequence[_Known] = ()
+    items: Sequence[_Known] = ()
+
+    def checked(self) -> Iterator[Turn | Tool]:
+        """Turns and tools that may be in the prompt."""
+        for tool in self.tools:
+            yield from tool.read.tools.values()
+        for item in self.items:
+            if item.read is not None and item.read.turn is not None:
+                yield item.read.turn
+
+
+def _collected(bodies: Iterable[ToolBody], before: Sequence[_Known]) -> tuple[ToolCollector, list[ToolCollector]]:
+    """The tools, those *before* them first, and what each of *bodies* is by itself."""
+    new = []
+    for index, body in enumerate(bodies, len(before)):
+        new.append(ToolCollector())
+        new[-1].take(body, f"tools[{index}]")
+    toolbox = ToolCollector()
+    for each in (*(it.read for it in before), *new):
+        toolbox.join(each)
+    return toolbox, new
+
+
+def _lasting_tools(
+    value: Mapping[str, Any], before: _Before, new: Iterable[ToolCollector], checked: Iterable[Tool]
+) -> Iterator[Read]:
+    """What is remembered of *new* tools, up to the first that was not *checked*, as a choice leaves it out."""
+    done = frozenset(map(id, checked))
+    for given, collected in zip((value.get("tools") or ())[len(before.tools) :], new, strict=True):
+        if not done.issuperset(map(id, collected.tools.values())):
+            return
+        yield Read(_Known(given, collected))
+
+
+def _lasting_items(items: Sequence[Mapping[str, Any]], taken: Sequence[Taken | None], start: int) -> Iterator[Read]:
+    """What is remembered of those of *items* that are not known, up to the first that may not be in several prompts."""
+    for given, added in zip(items[start:], taken[start:], strict=False):
+        turn = None if added is None else added.turn
+        if turn is not None and not turn_lasts(turn):
+            return
+        is_decoded = "encrypted_content" in given or (turn is not None and holds_file(turn))
+        yield Read(_Known(given, added), is_decoded)
 
 
 _AS_SENT: Final = (

@@ -298,7 +298,19 @@ class ToolCollector:
     def add(self, bodies: Iterable[ToolBody], place: str) -> None:
         """Take the tools that are listed at *place* of the request."""
         for index, body in enumerate(bodies):
-            _READERS[type(body)](self, body, f"{place}[{index}]")
+            self.take(body, f"{place}[{index}]")
+
+    def take(self, body: ToolBody, place: str) -> None:
+        """Take the tool, or the tools of a namespace, at *place* of the request."""
+        _READERS[type(body)](self, body, place)
+
+    def join(self, other: ToolCollector) -> None:
+        """Take those of another collector, which stays as it is."""
+        for name, tool in other.tools.items():
+            if self._put(tool, tool.place):
+                self.custom |= {name} & other.custom
+                self.items |= {name: other.items[name]} if name in other.items else {}
+                self.namespaces |= {name: other.namespaces[name]} if name in other.namespaces else {}
 
     def _put(self, tool: Tool, place: str) -> str:
         """Take one; its name, or an empty one where there is another of that name."""
