@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
@@ -138,6 +139,15 @@ def _is_header(text: str) -> bool:
     return bool(_TOKEN.fullmatch(name)) and name.lower() not in _OURS and bool(_LINE.fullmatch(value))
 
 
+def _is_path(text: str) -> bool:
+    try:
+        Path(text).expanduser()  # of a home that there is not, a RuntimeError
+        text.encode("utf-8", "surrogateescape")  # as names that are not UTF-8 come from the environment
+    except (RuntimeError, UnicodeError):
+        return False
+    return bool(text) and "\0" not in text
+
+
 _USER: Final = re.compile(r"[\w.~!$&'()*+,;=:%-]*", re.ASCII)
 """Source: https://www.rfc-editor.org/rfc/rfc3986#section-3.2.1"""
 
@@ -158,6 +168,7 @@ PART: Final = Shape(re.compile(r"[A-Za-z0-9._-]+").fullmatch, "letters, digits, 
 COUNT: Final = Shape(re.compile(r"[0-9]{1,9}").fullmatch, "whole numbers")
 REGION: Final = Shape(re.compile(r"[a-z]{2,3}(-[a-z]+)+-[0-9]+").fullmatch, "a region such as us-east-1")
 ALIAS: Final = Shape(re.compile(r"[^=\s]+=[^=\s]+").fullmatch, "written as name=model")
+PATH: Final = Shape(_is_path, "a path; ~ stands for the home of a user that there is")
 URL: Final = Shape(is_base_url, "an absolute http or https URL without user, query or fragment")
 PROXY: Final = Shape(_is_proxy, "an http or https URL, with user and password where the proxy wants them")
 HEADER: Final = Shape(_is_header, "written as name=value, and no header about the message itself")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
-from kiro_asgi.setting import DAY, KEY, MOMENT, UPSTREAM, WORD, Bounds, Choices, Shape, setting
+from kiro_asgi.setting import DAY, KEY, MOMENT, PATH, UPSTREAM, WORD, Bounds, Choices, Shape, setting
 
 
 def _is_host(text: str) -> bool:
@@ -148,7 +148,7 @@ class PriceSettings:
     credits: tuple[str, ...] = setting((), ONE_PRICE)
     """Prices of one credit, as the service meters them, each as ``model=price``, e.g. ``kiro/*=0.04``."""
 
-    file: str = ""
+    file: str = setting("", PATH)
     """A file with prices in the form of LiteLLM's ``model_prices_and_context_window.json``, for models that no row of
     *models* fits.  It is read at the start, and never fetched."""
 
@@ -438,7 +438,7 @@ class StateSettings:
     a Valkey or Redis server, ``valkey``, for those of several machines.  ``auto``: in a file of the user's state folder
     with ``kiro-asgi serve``, in memory in every other application."""
 
-    path: str = ""
+    path: str = setting("", PATH)
     """Path of the SQLite file; with ``auto``, one that ``kiro-asgi serve`` takes instead of its own."""
 
     url: str = setting("", STATE_URL, secret=True)

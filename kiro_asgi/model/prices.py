@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -22,6 +21,9 @@ from kiro_asgi.model.events import Usage, UsageSource
 T = TypeVar("T")
 
 _MILLION: Final = 1_000_000
+
+_MOST: Final = 1e12
+"""The highest price; a whole number in a file may be longer than a float can be."""
 
 
 @frozen
@@ -233,6 +235,6 @@ def _price(name: str, entry: Any) -> Price | None:
 
 
 def _number(name: str, member: str, value: Any) -> float:
-    if type(value) not in (int, float) or not isfinite(value) or value < 0:
+    if type(value) not in (int, float) or not 0 <= value <= _MOST:  # as nothing compares with NaN
         raise ValueError(f"{name[:100]}.{member}: is no price, but {value!r:.60}")
     return float(value)

@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from kiro_asgi.setting import Bounds, Choices, setting
+from kiro_asgi.setting import PATH, Bounds, Choices, setting
 
 _WHEN: Final = ("error", "cut", "retried", "header", "all")
 
@@ -15,7 +15,7 @@ _WHEN: Final = ("error", "cut", "retried", "header", "all")
 class TapeSettings:
     """Tapes: files with one exchange each, from which it can be replayed."""
 
-    path: str = ""
+    path: str = setting("", PATH)
     """Folder for them, which is made with mode 0700; empty for none."""
 
     when: str = setting("error", Choices(_WHEN))

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from attrs import evolve, field, frozen
 
 from kiro_asgi.errors import UpstreamDenied, UpstreamFault
-from kiro_asgi.setting import Bounds, Choices, setting
+from kiro_asgi.setting import PATH, Bounds, Choices, setting
 from kiro_asgi.upstreams.access import Beside, Headers, Row
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, UpstreamRequest
 from kiro_asgi.upstreams.settings import DirectSettings
@@ -37,13 +37,13 @@ _DENIED: Final = frozenset({400, 401, 403})
 class SignInSettings(DirectSettings):
     """Settings of a service whose user signs in; a key, where there is one, is not needed."""
 
-    credentials_file: str = setting("")
+    credentials_file: str = setting("", PATH)
     """File with the tokens of the sign-in."""
 
     credentials_command: str = setting("")
     """Program, with its arguments, that prints such a document; in the place of a file."""
 
-    fallback_credentials_files: tuple[str, ...] = setting(())
+    fallback_credentials_files: tuple[str, ...] = setting((), PATH)
     """Further files, for other users, tried in this order."""
 
     write_back: str = setting("files", Choices(("files", "nowhere")))

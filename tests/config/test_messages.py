@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kiro_asgi import ConfigError, create_app
 from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.config import Settings, read_environment
+from kiro_asgi.config.leaves import Leaf, leaves
 from kiro_asgi.config.reading import read_mapping
 
 ENOUGH = {"KIRO_API_KEY": "ksk_1", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
@@ -154,4 +157,44 @@ def test_without_a_service_the_ways_to_one_are_told() -> None:
     assert other == (
         f"{nothing}; OPENAI_API_KEY is there, but no other program's key is used unasked: to use it, set "
         "KIRO_ASGI__OPENAI__API_KEY to it"
+    )
+
+
+HOSTILE = ("a\0b", "~no_such_user/x", "\ud800", "x" * 5_000, "\n", "{", "%s")
+"""Texts that are no names of files, hosts or anything else."""
+
+TEXTS = [leaf for leaf in leaves(Settings, ("custom.local",)).values() if leaf.type in (str, tuple[str, ...])]
+
+
+@pytest.mark.parametrize("leaf", TEXTS, ids=lambda leaf: leaf.path)
+def test_a_text_that_cannot_be_is_a_problem_with_its_place(leaf: Leaf, tmp_path: Path, monkeypatch: Any) -> None:
+    """Whatever is made of it when an application is made: a file, an address, a pattern, a price."""
+    monkeypatch.chdir(tmp_path)
+    for text in HOSTILE:
+        settings: dict[str, Any] = {"kiro": {"api_key": "ksk_1"}, "client": {"api_keys": ["k"]}, "custom": {}}
+        *tables, name = leaf.path.split(".")
+        table = settings
+        for each in tables:
+            table = table.setdefault(each, {})
+        table[name] = text if leaf.type is str else [text]
+        if "state" in settings:
+            settings["state"] = {"engine": "sqlite", **settings["state"]}
+        with suppress(ConfigError):
+            create_app(settings)
+
+
+FILES = ("prices.file", "state.path", "tapes.path", "kiro.credentials_file", "custom.local.credentials_file")
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("text", HOSTILE[:3])
+def test_a_file_that_cannot_be_is_named_by_its_setting(path: str, text: str) -> None:
+    """It was a traceback."""
+    *tables, name = path.split(".")
+    table: dict[str, Any] = {name: text}
+    for each in reversed(tables):
+        table = {each: table}
+
+    assert f"{path}: must be a path; ~ stands for the home of a user that there is" in problems_of(
+        read_mapping(Settings, table)
     )

@@ -201,6 +201,7 @@ def test_images_by_number_or_size_have_no_price_that_is_known(more, known):
         pytest.param({"gpt": {"input_cost_per_token": "1"}}, "gpt.input_cost_per_token: is no price", id="text"),
         pytest.param({"gpt": {"output_cost_per_token": -1}}, "gpt.output_cost_per_token: is no price", id="negative"),
         pytest.param({"gpt": {"output_cost_per_token": True}}, "is no price, but True", id="bool"),
+        pytest.param({"gpt": {"input_cost_per_token": 10**400}}, "gpt.input_cost_per_token: is no price", id="huge"),
     ],
 )
 def test_a_table_of_another_form_is_refused_with_the_place(document, words):

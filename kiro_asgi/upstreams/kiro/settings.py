@@ -6,7 +6,22 @@ from typing import Final, Self
 
 from attrs import evolve, frozen
 
-from kiro_asgi.setting import ALIAS, COUNT, DAY, KEY, LINE, MOMENT, PROXY, REGION, URL, WORD, Bounds, Choices, setting
+from kiro_asgi.setting import (
+    ALIAS,
+    COUNT,
+    DAY,
+    KEY,
+    LINE,
+    MOMENT,
+    PATH,
+    PROXY,
+    REGION,
+    URL,
+    WORD,
+    Bounds,
+    Choices,
+    setting,
+)
 
 HANDLINGS: Final = ("as_reasoning_content", "remove", "pass", "strip_tags")
 
@@ -27,13 +42,13 @@ class KiroSettings:
     external_idp: bool = False
     """The *access_token* was issued by a company's own identity provider."""
 
-    credentials_file: str = ""
+    credentials_file: str = setting("", PATH)
     """Token file of a signed-in client: JSON as ``kiro-asgi login`` writes it, or the command line's SQLite store."""
 
     credentials_command: str = ""
     """Program, with its arguments, that prints a token file's JSON.  It is run again when the token expires."""
 
-    fallback_credentials_files: tuple[str, ...] = ()
+    fallback_credentials_files: tuple[str, ...] = setting((), PATH)
     """More token files, tried in this order where the credential before them is refused or its quota is spent."""
 
     write_back: str = setting("files", Choices(("files", "stores", "nowhere")))

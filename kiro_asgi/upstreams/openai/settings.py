@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Self
 
 from attrs import evolve, frozen
 
-from kiro_asgi.setting import HEADER_NAME, URL, WORD, Bounds, Choices, setting
+from kiro_asgi.setting import HEADER_NAME, PATH, URL, WORD, Bounds, Choices, setting
 from kiro_asgi.stages.thinking import SCANS
 from kiro_asgi.upstreams.openai.services import SERVICES
 from kiro_asgi.upstreams.openai.thinking import CONTROLS
@@ -29,7 +29,7 @@ class OpenAISettings(SignedSettings):
     ``kiro-asgi services`` lists them.  Empty: none.  It counts where settings are read, from a mapping, a file or the
     environment."""
 
-    credentials_file: str = ""
+    credentials_file: str = setting("", PATH)
     """The file in which the Codex command keeps its sign-in with ChatGPT, usually ``~/.codex/auth.json``; it is read,
     and never written.  It takes the place of ``api_key``, and *api* is ``responses``."""
 
