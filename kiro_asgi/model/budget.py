@@ -127,7 +127,8 @@ def _of_text(item: RefusalDelta | ThinkingDelta) -> int:
 
 
 def _of_citation(item: Citation) -> int:
-    return ITEM + sum(map(getsizeof, (item.title, item.url, item.quote))) + size_of_value(item.location)
+    texts = sum(map(getsizeof, (item.title, item.url, item.quote)))
+    return ITEM + texts + size_of_value(item.location) + of_unread(item.origin)
 
 
 def _of_result(item: ServerResult) -> int:

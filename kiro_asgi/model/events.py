@@ -268,6 +268,12 @@ class Citation:
     location: Mapping[str, Any] = field(factory=dict)
     """The whole citation in the form of the Messages API; empty where it comes from a service with another API."""
 
+    origin: Unread | None = field(default=None, eq=False, kw_only=True)
+    """The whole annotation as the service has sent it, for clients of its API alone."""
+
+    instead: tuple[Notice, ...] = field(default=(), eq=False, kw_only=True)
+    """What clients of other APIs get of a source that has neither address nor location."""
+
     event_type: Literal["citation"] = _type("citation")
 
 

@@ -121,14 +121,14 @@ WITHOUT_ADDRESS: Final = "citation.without_address"
 
 @define
 class CitedPages(Filter[Delta]):
-    """Pass everything on but a `Citation` without an address."""
+    """Pass everything on but a `Citation` without an address, unless it is in the words of the client's API."""
 
     _noted: bool = field(init=False, default=False)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """*items* without such sources, and a `Notice` for the first."""
         for item in items:
-            if type(item) is not Citation or item.url:
+            if type(item) is not Citation or item.url or item.origin is not None:
                 yield item
             elif not self._noted:
                 self._noted = True

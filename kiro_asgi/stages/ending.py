@@ -26,7 +26,6 @@ from kiro_asgi.model.events import (
     RedactedThinking,
     RefusalDelta,
     ServerCall,
-    ServerResult,
     SignatureDelta,
     Stop,
     StopReason,
@@ -107,11 +106,10 @@ _LABELS: Final = frozenset({ConversationId, ModelName, Notice, MessageMembers, B
 
 _CONTENT: Final = frozenset(
     {
-        *(TextDelta, RefusalDelta, ToolCallEnd, ToolCallCut, ToolCallMalformed, ServerCall, ServerResult, Appendix),
-        OpaqueBlock,
+        *(TextDelta, RefusalDelta, ToolCallEnd, ToolCallCut, ToolCallMalformed, Appendix, OpaqueBlock),
     }
 )
-"""Kinds of delta that show something."""
+"""Kinds of delta that show something; a search that the service ran is no answer yet."""
 
 _LOST: Final = frozenset(
     {

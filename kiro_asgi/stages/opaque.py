@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from kiro_asgi.model.events import BlockMembers, Delta, MessageMembers, OpaqueBlock, OpaqueEvent
+from kiro_asgi.model.events import BlockMembers, Citation, Delta, MessageMembers, OpaqueBlock, OpaqueEvent
 from kiro_asgi.stages.base import Filter
 
-_OPAQUE: Final = frozenset({MessageMembers, BlockMembers, OpaqueBlock, OpaqueEvent})
+_OPAQUE: Final = frozenset({MessageMembers, BlockMembers, OpaqueBlock, OpaqueEvent, Citation})
 
 
 @frozen
@@ -35,6 +35,10 @@ class SameApi(Filter[Delta]):
                 yield item
 
     def _left(self, item: Delta) -> Iterable[Delta]:
+        if isinstance(item, Citation):
+            if item.origin is None or item.origin.api == self._api:
+                return (item,)
+            return (evolve(item, origin=None),) if item.url or item.location else item.instead
         assert isinstance(item, MessageMembers | BlockMembers | OpaqueBlock | OpaqueEvent), f"not opaque: {item!r}"
         api = self._streamed_api if isinstance(item, OpaqueEvent) else self._api
         return (item,) if item.unread.api == api else item.instead

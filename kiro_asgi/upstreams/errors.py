@@ -23,7 +23,7 @@ from kiro_asgi.errors import (
     UpstreamRejected,
     UpstreamUnavailable,
 )
-from kiro_asgi.model.events import Declined
+from kiro_asgi.model.events import Declined, Notice
 from kiro_asgi.rendering.unread import EVERY
 from kiro_asgi.wire.json import JsonError, loads, text_of
 
@@ -82,8 +82,15 @@ def clean(text: str) -> str:
 
 def declined(record: Mapping[str, Any]) -> Declined | None:
     """What a service says of why it declined; ``None`` where it says nothing."""
-    found = Declined(*(clean(text_of(record, name)) for name in ("category", "explanation", "recommendedModel")))
+    model = text_of(record, "recommended_model") or text_of(record, "recommendedModel")
+    found = Declined(*map(clean, (text_of(record, "category"), text_of(record, "explanation"), model)))
     return None if found == Declined() else found
+
+
+def recommended(why: Declined | None) -> tuple[Notice, ...]:
+    """The model that a service recommends in its place, for clients whose API has no place for it."""
+    model = why.recommended_model if why is not None else ""
+    return (Notice("declined.recommended_model", model),) if model else ()
 
 
 def redacted(text: str) -> str:

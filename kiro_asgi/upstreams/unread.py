@@ -1,4 +1,4 @@
-"""Members of an answer that its reader does not know by name."""
+"""Members of an answer that its reader does not know by name, and what has another shape than it should."""
 
 from __future__ import annotations
 
@@ -11,8 +11,30 @@ from attrs import define, field
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import Notice
 from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.wire.json import dumps
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+def parts_of(content: Any, **of_text: str) -> Iterator[Mapping[str, Any]]:
+    """The parts of *content*; some servers give one without a list around it, or its text alone.
+
+    Args:
+        content: A list of parts, or what stands in its place.
+        of_text: Members of a part that is text, beside ``text``.
+    """
+    for part in content if type(content) is list else (content,):
+        if type(part) is dict:
+            yield part
+        elif type(part) is str:
+            yield {**of_text, "text": part}
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments of a call as JSON text: some servers give an object where others give its text; empty for none."""
+    if type(arguments) is str:
+        return arguments
+    return "" if arguments is None else dumps(arguments).decode()
 
 
 def others(value: Mapping[str, Any], known: Set[str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
-from kiro_asgi.dialects.opaque import joined, members_of
+from kiro_asgi.dialects.opaque import joined, members_of, with_others
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_chat.parsing import options_of
 from kiro_asgi.dialects.openai_chat.shapes import API
@@ -215,7 +215,7 @@ def _content(message: Message) -> tuple[str, list[dict[str, Any]]]:
     for block in message.blocks:
         if isinstance(block, TextBlock):
             text += block.text
-            annotations += [citation(each, len(text)) for each in block.citations if each.url]
+            annotations += [citation(each, len(text)) for each in block.citations if each.url or each.origin]
         elif isinstance(block, ServerResult):
             text += GAP * bool(text)
             annotations += citations(block.output, len(text))
@@ -229,7 +229,10 @@ def citations(output: ToolOutput, offset: int) -> list[dict[str, Any]]:
 
 def citation(source: Citation, end: int) -> dict[str, Any]:
     """Where the content relies on a page; the source stands behind its first *end* characters."""
-    return _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+    own: dict[str, Any] = {}
+    if source.url:
+        own = _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+    return with_others(own, API, (source.origin,))
 
 
 def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
@@ -401,7 +404,7 @@ class ChatEncoder(ChunkStream):
 
     def _cite(self, event: Citation) -> bytes:
         """At the end, all of them: clients cannot join lists whose entries have no index."""
-        if event.url:
+        if event.url or event.origin:
             self._citations.append(citation(event, self._length))
         return b""
 

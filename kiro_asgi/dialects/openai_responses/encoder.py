@@ -453,10 +453,12 @@ class ResponsesEncoder:
         return self._output.event("response.output_text.annotation.added", fields)
 
     def _cite(self, event: Citation) -> list[bytes]:
-        """Of a source without an address the API has no annotation."""
+        """Of a source without an address the API has no annotation, but for its own."""
         block = self._block
         assert isinstance(block, PartBlock), "a citation outside of text"
-        return self._annotate(block, url_citation(event, block.length)) if event.url and block.begun else []
+        if not block.begun or not (event.url or event.origin):
+            return []
+        return self._annotate(block, url_citation(event, block.length))
 
     def _start_thinking(self, event: BlockStart) -> list[bytes]:
         shape = SUMMARY if self._options.summarises_reasoning else REASONING

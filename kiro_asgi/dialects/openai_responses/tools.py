@@ -21,6 +21,7 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, missing, unsupported
+from kiro_asgi.dialects.opaque import with_others
 from kiro_asgi.dialects.openai_responses.shapes import (
     API,
     BESIDE,
@@ -259,7 +260,10 @@ def url_citations(output: ToolOutput, offset: int = 0) -> list[dict[str, Any]]:
 
 def url_citation(source: Citation, end: int) -> dict[str, Any]:
     """Annotation of the text part behind whose first *end* characters the *source* stands."""
-    return _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+    own: dict[str, Any] = {}
+    if source.url:
+        own = _annotation(max(end - source.begins, 0), max(end - source.ends, 0), source.url, source.title)
+    return with_others(own, API, (source.origin,))
 
 
 def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:

@@ -56,10 +56,10 @@ from kiro_asgi.upstreams.anthropic.blocks import (
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
-from kiro_asgi.upstreams.errors import clean, declined, report_of
+from kiro_asgi.upstreams.errors import clean, declined, recommended, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
-from kiro_asgi.upstreams.unread import is_word, others, within
+from kiro_asgi.upstreams.unread import is_word, others, parts_of, within
 from kiro_asgi.wire.json import JsonError, count, dumps, object_of, objects_of, text_of
 
 
@@ -168,7 +168,7 @@ class Ending:
             self._counts[name] = tokens
 
     def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
-        """Record ``stop_reason``; a notice where it is unknown.
+        """Record ``stop_reason``; notices where it is unknown, and of what few APIs have a place for.
 
         Raises:
             UpstreamError: The service gave the answer up.
@@ -178,8 +178,9 @@ class Ending:
             return iter(())
         reason = end_of(name, STOP_REASONS)
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
-        self._stop = Stop(reason or StopReason.END, sequence or None, declined(object_of(delta.get("stop_details"))))
-        return iter(() if reason else (unknown(name),))
+        why = declined(object_of(delta.get("stop_details")))
+        self._stop = Stop(reason or StopReason.END, sequence or None, why)
+        return iter((*(() if reason else (unknown(name),)), *recommended(why)))
 
     @property
     def paused(self) -> bool:
@@ -271,8 +272,7 @@ class MessageEvents:
             yield ModelName(name)
         self._ending.count(message.get("usage"))
         yield from self._members({**others(value, _ABOUT), **within(message=_unread_message(message))})
-        content = message.get("content")
-        for block in content if type(content) is list else ():
+        for block in parts_of(message.get("content"), type="text"):
             yield from self._open_block({"content_block": block})
             yield from self._close_block({})
         yield from self._ending.stop(message)

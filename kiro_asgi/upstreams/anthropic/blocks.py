@@ -36,8 +36,8 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.media import embedded, linked
-from kiro_asgi.upstreams.unread import others, unplaced
-from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
+from kiro_asgi.upstreams.unread import arguments_text, others, unplaced
+from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 API: Final = "anthropic"
 """Name of the API, as of `kiro_asgi.model.unread.Unread`."""
@@ -524,15 +524,15 @@ def _image(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
 
 
 def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
-    arguments = block.get("input")
-    written = dumps(arguments).decode() if type(arguments) is dict and arguments else ""
+    written = arguments_text(block.get("input") or None)  # an empty object stands for what comes in pieces
     return _ClientCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), written)
 
 
 def _server_call(block: Mapping[str, Any], calls: set[str], searches: Searches) -> OpenBlock:
-    arguments = block.get("input")
-    arguments = arguments if type(arguments) is dict else {}
-    return _ServerCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), arguments, searches, block)
+    call_id, name = _distinct(text_of(block, "id"), calls), text_of(block, "name")
+    call = _ServerCall(call_id, name, object_of(block.get("input")), searches, block)
+    call.write(text_of(block, "input"))
+    return call
 
 
 def _result(block: Mapping[str, Any], _: set[str], searches: Searches) -> OpenBlock:

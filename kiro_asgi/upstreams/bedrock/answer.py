@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamFault, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES, NOTICES
@@ -37,12 +37,13 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
-from kiro_asgi.upstreams.errors import clean, report_of
+from kiro_asgi.upstreams.errors import clean, declined, report_of
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
+from kiro_asgi.upstreams.unread import arguments_text, parts_of
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
-from kiro_asgi.wire.json import JsonError, count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
 
 STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
@@ -72,8 +73,9 @@ _PLACES: Final = (
     ("documentChar", "char_location", "start_char_index", "end_char_index"),
     ("documentPage", "page_location", "start_page_number", "end_page_number"),
     ("documentChunk", "content_block_location", "start_block_index", "end_block_index"),
+    ("searchResultLocation", "search_result_location", "start_block_index", "end_block_index"),
 )
-"""Kinds of places in documents, and what the Messages API calls them and their bounds."""
+"""Kinds of places in documents and search results, and what the Messages API calls them and their bounds."""
 
 
 @define
@@ -83,6 +85,7 @@ class _Block:
     call_id: str = ""
     """Of a tool call; empty for any other block."""
 
+    is_passed_over: bool = False
     characters: int = 0
     """Of its text so far."""
 
@@ -108,6 +111,9 @@ class ConverseEvents:
 
     _stop: Stop | None = field(init=False, default=None)
     _usage: TokenUsage | None = field(init=False, default=None)
+    _intervention: str = field(init=False, default="")
+    """Why a guardrail intervened, where its trace is asked for."""
+
     _notices: int = field(init=False, default=0)
     _budget: AnswerBudget = field(factory=AnswerBudget)
 
@@ -128,7 +134,8 @@ class ConverseEvents:
             yield from self._close(index)
         if self._usage is not None:
             yield self._usage
-        yield self._stop
+        is_filtered = self._stop.reason is StopReason.CONTENT_FILTER
+        yield evolve(self._stop, declined=declined({"explanation": self._intervention})) if is_filtered else self._stop
 
     def _notice(self, code: str, detail: str) -> Iterable[Delta]:
         self._notices += 1
@@ -155,6 +162,10 @@ class ConverseEvents:
                 yield from self._notice("block.unknown", ", ".join(start))
             return
         block = self._block(value)
+        if text_of(call, "type"):  # the service runs it, and clients have no such tool
+            block.is_passed_over = True
+            yield from self._notice("block.unknown", f"{text_of(call, 'type')} {text_of(call, 'name')}")
+            return
         block.call_id = self._distinct(text_of(call, "toolUseId"))
         self._budget.take(ITEM)  # its id is known until the end
         yield ToolCallFragment(block.call_id, text_of(call, "name"))
@@ -172,6 +183,8 @@ class ConverseEvents:
 
     def _delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         delta, block = object_of(value.get("delta")), self._block(value)
+        if block.is_passed_over:
+            return
         if text := text_of(delta, "text"):
             block.characters += len(text)
             yield TextDelta(text)
@@ -241,6 +254,8 @@ class ConverseEvents:
         counts: dict[str, Any] = {ours: count_of(usage, theirs) for ours, theirs in _COUNTS}
         if any(counts.values()):
             self._usage = TokenUsage(**counts)
+        guardrail = object_of(object_of(value.get("trace")).get("guardrail"))
+        self._intervention = text_of(guardrail, "actionReason") or self._intervention
         return ()
 
     def _ignore(self, _: Mapping[str, Any]) -> Iterable[Delta]:
@@ -267,18 +282,27 @@ def _citation(citation: Mapping[str, Any], characters: int) -> Citation:
     place, title = object_of(citation.get("location")), text_of(citation, "title")
     quote = "".join(text_of(each, "text") for each in objects_of(citation.get("sourceContent")))
     url = text_of(object_of(place.get("web")), "url")
+    if not url and "searchResultLocation" in place:
+        url = text_of(citation, "source")
     location: dict[str, Any] = {}
     for kind, name, begins, ends in _PLACES:
         if found := object_of(place.get(kind)):
             location = {
                 "type": name,
                 "cited_text": quote,
-                "document_index": count_of(found, "documentIndex") or 0,
-                "document_title": title or None,
+                **_cited(citation, found),
                 begins: count_of(found, "start") or 0,
                 ends: count_of(found, "end") or 0,
             }
     return Citation(characters, 0, title, url, quote, location)
+
+
+def _cited(citation: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    """What a citation is of, as the Messages API names it."""
+    title = text_of(citation, "title") or None
+    if (result := count_of(place, "searchResultIndex")) is not None:
+        return {"search_result_index": result, "source": text_of(citation, "source"), "title": title}
+    return {"document_index": count_of(place, "documentIndex") or 0, "document_title": title}
 
 
 FRAMES: Final = "application/vnd.amazon.eventstream"
@@ -387,7 +411,7 @@ class WholeAnswer:
 def _events_of(answer: Mapping[str, Any]) -> Iterator[JsonEvent]:
     """The events of a stream with the same content as a whole answer of Converse."""
     message = object_of(object_of(answer.get("output")).get("message"))
-    for index, block in enumerate(objects_of(message.get("content"))):
+    for index, block in enumerate(parts_of(message.get("content"))):
         place = {"contentBlockIndex": index}
         for start, delta in _pieces(block):
             if start:
@@ -404,7 +428,7 @@ def _pieces(block: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mappi
         match kind:
             case "toolUse":
                 call = object_of(value)
-                yield {kind: call}, {kind: {"input": dumps(call.get("input") or {}).decode()}}
+                yield {kind: call}, {kind: {"input": arguments_text(call.get("input")) or "{}"}}
             case "reasoningContent":
                 reasoning = object_of(value)
                 yield {}, {kind: {**reasoning, **object_of(reasoning.get("reasoningText"))}}

@@ -44,12 +44,13 @@ from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
-from kiro_asgi.upstreams.errors import clean, status_of
+from kiro_asgi.upstreams.errors import clean, declined, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
+from kiro_asgi.upstreams.gemini.partial_calls import PartialCall
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
-from kiro_asgi.upstreams.unread import Repeated, others, within
+from kiro_asgi.upstreams.unread import Repeated, arguments_text, others, parts_of, within
 from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import ObjectScanner
@@ -73,6 +74,7 @@ _NEUTRAL: Final = _TEXT | {"partMetadata", "videoMetadata"}
 
 _CALL: Final = frozenset({"functionCall", "thoughtSignature", "thought"})
 _FUNCTION: Final = frozenset({"id", "name", "args"})
+_IN_PIECES_OF_CALL: Final = frozenset({"partialArgs", "willContinue"})
 """Members of a part that is a call, and of the call, that are read."""
 
 
@@ -88,6 +90,12 @@ class PartReader:
 
     _new_id: Callable[[], str]
     """Makes an id for a call that has none, or none that all clients take."""
+
+    _budget: AnswerBudget
+    """For a call that comes in pieces."""
+
+    _partial: PartialCall | None = field(init=False, default=None)
+    """Such a call, until its last piece."""
 
     produced: bool = field(init=False, default=False)
     """Whether any content came."""
@@ -135,10 +143,18 @@ class PartReader:
             yield ThinkingDelta(text) if thought else TextDelta(text)
         yield from _signature(part, THOUGHT if thought else TEXT)
 
+    def flush(self) -> Iterator[Delta]:
+        """A call that was cut."""
+        call, self._partial = self._partial, None
+        if call is not None:
+            yield ToolCallFragment(call.call_id, call.name)
+
     def _call(self, part: Part) -> Iterator[Delta]:
         call = object_of(part["functionCall"])
-        name, arguments = text_of(call, "name"), call.get("args")
-        written = arguments if type(arguments) is str else dumps({} if arguments is None else arguments).decode()
+        if self._partial is not None or "partialArgs" in call or call.get("willContinue") is True:
+            yield from self._piece(part, call)
+            return
+        name, written = text_of(call, "name"), arguments_text(call.get("args")) or "{}"
         if not name:
             yield Notice("tool_call.unnamed")
         elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):
@@ -146,6 +162,26 @@ class PartReader:
             yield from _signature(part, CALL)
             members = {**others(part, _CALL), **within(functionCall=others(call, _FUNCTION))}
             yield ToolCallFragment(call_id, name, written, True, Unread(API, members) if members else None)
+
+    def _piece(self, part: Part, call: Mapping[str, Any]) -> Iterator[Delta]:
+        """A piece of a call, which goes out when it is whole."""
+        name = text_of(call, "name")
+        if self._partial is not None and name:  # another call, and the one before has no end
+            yield from self.flush()
+        if self._partial is None and not name:
+            yield Notice("tool_call.unnamed")
+            return
+        if self._partial is None:
+            self.produced = True
+            yield from _signature(part, CALL)
+            given = text_of(call, "id")
+            self._partial = PartialCall(self._identify(given, "", name, "") or self._new_id(), name, self._budget)
+        self._partial.take(call)
+        if call.get("willContinue") is not True:
+            whole, self._partial = self._partial, None
+            members = {**others(part, _CALL), **within(functionCall=others(call, _FUNCTION | _IN_PIECES_OF_CALL))}
+            unread = Unread(API, members) if members else None
+            yield ToolCallFragment(whole.call_id, whole.name, whole.written(), True, unread)
 
     def _identify(self, given: str, signature: str, name: str, written: str) -> str:
         """An id that no other call has; none for a call that came before."""
@@ -249,12 +285,13 @@ STOPS: Final[Mapping[str, Meaning]] = MappingProxyType(
 """``finishReason`` to its meaning.  The explanation that comes with an error may quote the answer: not passed on."""
 
 
-def _verdict(reason: str, block_reason: str, *, empty: bool) -> Iterator[Delta]:
+def _verdict(reason: str, block_reason: str, message: str, *, empty: bool) -> Iterator[Delta]:
     """How an answer ended.
 
     Args:
         reason: The last ``finishReason``; empty where there was none.
         block_reason: The last ``promptFeedback.blockReason``: the prompt was filtered, so that there is no answer.
+        message: What the service says of it in words; passed on where a filter ended the answer.
         empty: Whether the answer has no content.
 
     Raises:
@@ -271,7 +308,8 @@ def _verdict(reason: str, block_reason: str, *, empty: bool) -> Iterator[Delta]:
         if empty:
             raise UpstreamFault(f"the model's answer is empty: {clean(reason)}", code=NOTHING)
         yield unknown(reason)
-    yield Stop(found or StopReason.END)
+    why = declined({"explanation": message}) if found is StopReason.CONTENT_FILTER else None
+    yield Stop(found or StopReason.END, declined=why)
 
 
 _SOURCES: Final = ("web", "retrievedContext", "maps")
@@ -420,6 +458,9 @@ class ResponseDecoder:
     _usage: UsageReader = field(init=False, factory=UsageReader)
     _reason: str = field(init=False, default="")
     _block_reason: str = field(init=False, default="")
+    _message: str = field(init=False, default="")
+    """What the service says of either in words."""
+
     _model: str = field(init=False, default="")
     _grounded: bool = field(init=False, default=False)
     """Whether a search was reported, which takes precedence over citations."""
@@ -432,7 +473,7 @@ class ResponseDecoder:
     _of_candidate: Repeated = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._parts = PartReader(self._new_id)
+        self._parts = PartReader(self._new_id, self._budget)
         self._of_answer, self._of_candidate = Repeated(self._budget), Repeated(self._budget)
 
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
@@ -449,12 +490,13 @@ class ResponseDecoder:
         """The token counts, and why the answer ended."""
         if not self._parts.produced and self._reason in self._refused:
             raise UpstreamFault(f"the model's answer is empty: {self._reason}", code=NOTHING)
+        yield from self._parts.flush()
         usage = self._usage.usage
         if usage != _NO_USAGE:
             yield usage
         if members := self._usage.others:
             yield MessageMembers(Unread(API, {"usageMetadata": members}))
-        yield from _verdict(self._reason, self._block_reason, empty=not self._parts.produced)
+        yield from _verdict(self._reason, self._block_reason, self._message, empty=not self._parts.produced)
 
     def _event(self, value: Mapping[str, Any]) -> list[Delta]:
         event = object_of(value.get("response")) or value
@@ -475,13 +517,19 @@ class ResponseDecoder:
         self._usage.read(object_of(event.get("usageMetadata")))
         if feedback := object_of(event.get("promptFeedback")):
             self._block_reason = text_of(feedback, "blockReason") or self._block_reason
+            self._message = text_of(feedback, "blockReasonMessage") or self._message
         return deltas
 
     def _candidate(self, candidate: Mapping[str, Any], deltas: list[Delta]) -> None:
         content = object_of(candidate.get("content"))
-        for part in objects_of(content.get("parts")):
+        if "parts" not in content:
+            parts, content = _bare_parts(candidate.get("content")), {}
+        else:
+            parts = parts_of(content["parts"])
+        for part in parts:
             deltas += self._parts.read(part)
         self._reason = text_of(candidate, "finishReason") or self._reason
+        self._message = text_of(candidate, "finishMessage") or self._message
         if not _REPORTS.isdisjoint(candidate):
             self._read(candidate, deltas)
         if not (candidate.keys() <= _CANDIDATE and content.keys() <= _CONTENT):
@@ -506,6 +554,12 @@ class ResponseDecoder:
             found = _cited(object_of(candidate.get("citationMetadata")))
         if found != _NO_SOURCES:
             deltas.append(found)
+
+
+def _bare_parts(content: Any) -> Iterator[Part]:
+    """The parts of content that is none: a text, a part, or a list of contents or of parts."""
+    for each in parts_of(content):
+        yield from parts_of(each["parts"] if "parts" in each else others(each, {"role"}) or None)
 
 
 _REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata"})

@@ -49,7 +49,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
-from kiro_asgi.upstreams.errors import clean, declined
+from kiro_asgi.upstreams.errors import clean, declined, recommended
 from kiro_asgi.upstreams.json_events import HALF
 from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
@@ -166,8 +166,7 @@ def _stop(payload: Payload, seen: Seen) -> Iterable[Delta]:
     if type(refusal := payload.get("refusal")) is dict:
         seen.stopped = seen.declined = True
         why = declined(refusal)
-        if why is not None and why.recommended_model:  # few APIs have a place for it
-            yield Notice("declined.recommended_model", why.recommended_model)
+        yield from recommended(why)
         yield Stop(StopReason.CONTENT_FILTER, declined=why)
     elif (said := payload.get("stopReason")) and not seen.declined:
         if (reason := end_of(said, STOP_REASONS)) is None:

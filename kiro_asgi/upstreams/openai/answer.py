@@ -11,6 +11,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/streaming
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -48,7 +49,7 @@ from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
-from kiro_asgi.upstreams.unread import Repeated, others, within
+from kiro_asgi.upstreams.unread import Repeated, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 
@@ -132,8 +133,11 @@ class ChunkDecoder:
     _length: int = field(init=False, default=0)
     """Characters of text so far."""
 
-    _pages: Any = field(init=False, default=None)
+    _pages: list[Any] = field(init=False, factory=list)
     """Pages that the answer rests on, as every chunk of Perplexity's repeats them."""
+
+    _place: Any = field(init=False, default=None)
+    """Index of the answer: the first that is named, for some servers count from 1, or write a text."""
 
     _labels: Repeated = field(init=False, factory=lambda: Repeated(AnswerBudget()))
     """Members of chunks that are not read."""
@@ -192,7 +196,7 @@ class ChunkDecoder:
             value, choice
         ):
             return ""
-        if choice.get("logprobs"):
+        if choice.get("logprobs") or self._place not in (0, None):
             return ""
         delta = choice.get("delta")
         if type(delta) is not dict or len(delta) > 1 + ("role" in delta):
@@ -201,6 +205,7 @@ class ChunkDecoder:
         if type(text) is not str:
             return ""
         self._answered = True
+        self._place = 0 if self._place is None else self._place
         return text
 
     def _is_known(self, value: Object, choice: Object) -> bool:
@@ -213,7 +218,7 @@ class ChunkDecoder:
         value = event.value
         if "error" in value or "choices" not in value or event.name == "error":
             self._refuse(event)
-        self._pages = value.get("search_results") or value.get("citations") or self._pages
+        self._pages = _pages_in(value) or self._pages
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
             yield ModelName(model)
@@ -222,6 +227,7 @@ class ChunkDecoder:
         if members := self._labels.new(others(value, _CHUNK)):
             yield MessageMembers(Unread(API, members))
         choices = value.get("choices")
+        choices = [choices] if type(choices) is dict else choices
         if type(choices) is not list:
             if choices is not None:
                 yield from self._notice(Notice("chunk.unreadable"))
@@ -234,13 +240,15 @@ class ChunkDecoder:
             raise stream_fault(event.value)
 
     def _choice(self, choice: Any) -> Iterator[Delta]:
-        if type(choice) is not dict or choice.get("index") not in (0, None):
+        if type(choice) is not dict or not self._is_ours(choice):
             yield from self._notice(Notice("choice.unreadable" if type(choice) is not dict else "choice.surplus"))
             return
         self._answered = True
         delta = choice.get("delta")
         if delta is None:
             delta = choice.get("message")
+        if delta is None and "text" in choice:  # of the older Completions
+            delta = {"content": choice["text"]}
         if type(delta) is dict:
             yield from self._delta(delta)
             yield from self._members(choice, delta)
@@ -253,23 +261,36 @@ class ChunkDecoder:
                 self._usage = usage
             yield from self._finish(reason, choice)
 
+    def _is_ours(self, choice: Object) -> bool:
+        """Whether a choice is of the answer that was asked for, of which there is one."""
+        place = choice.get("index")
+        self._place = place if self._place is None else self._place
+        return place is None or place == self._place
+
     def _members(self, choice: Object, delta: Object) -> Iterator[Delta]:
         """What is not read of a choice and its delta."""
         of_choice = {name: value for name, value in others(choice, _CHOICE).items() if value is not None}
+        self._pages = _pages_in(delta) or _pages_in(choice) or self._pages
+        read, _ = _unlisted_thinking(delta)
         thinking: dict[str, Any] = {}
         of_delta: dict[str, Any] = {}
         for name, value in others(delta, _DELTA).items():
-            if value is not None:
-                (thinking if name in _OF_THINKING else of_delta)[name] = value
+            if value is not None and name != read:
+                (thinking if name in _OF_THINKING or _is_thinking(name, value) else of_delta)[name] = value
         if thinking:
             yield BlockMembers(BlockKind.THINKING, Unread(API, thinking))
         if of_choice or of_delta:
             members = {"choices": [{**of_choice, **within(delta=of_delta)}]}
-            shown = (name for name, value in of_delta.items() if value and name not in _SILENT)
+            unknown = (name for name, value in of_delta.items() if value and name not in _SILENT)
+            shown = (name for name in unknown if not _lists_pages(of_delta[name]))
             notices = tuple(self._new(Notice("content.unknown", clean(name)[:60]) for name in shown))
             yield MessageMembers(Unread(API, members), notices)
 
     def _delta(self, delta: Object) -> Iterator[Delta]:
+        name, text = _unlisted_thinking(delta)
+        if text:
+            self._member = name
+            yield ThinkingDelta(text, member=name)
         for name, read in _READERS.items():
             if value := delta.get(name):
                 if name not in _THINKING:
@@ -277,11 +298,10 @@ class ChunkDecoder:
                 yield from read(self, value, delta)
 
     def _cited_pages(self) -> Iterator[Delta]:
-        pages = self._pages if type(self._pages) is list else ()
-        for page in pages:
-            fields = {"url": page} if type(page) is str else object_of(page)
-            if url := text_of(fields, "url"):
-                yield Citation(self._length, 0, text_of(fields, "title"), url, text_of(fields, "snippet"))
+        for page in self._pages:
+            fields = object_of(page)
+            quote = text_of(fields, "snippet") or text_of(fields, "content")
+            yield Citation(self._length, 0, text_of(fields, "title"), _address(page), quote)
 
     def _images(self, value: Any, delta: Object) -> Iterator[Delta]:
         for each in value if type(value) is list else (value,):
@@ -337,21 +357,28 @@ class ChunkDecoder:
     def _content(self, value: Any, delta: Object) -> Iterator[Delta]:
         if type(value) is str:
             yield from self._emit_text(value)
-        elif type(value) is list:
-            for part in value:
+        elif type(value) in (list, dict):
+            for part in parts_of(value, type="text"):
                 yield from self._part(part)
         else:
             yield from self._notice(Notice("content.unreadable"))
 
-    def _part(self, part: Any) -> Iterator[Delta]:
-        """Content as a list of parts, of which thinking may be one."""
-        kind = part.get("type") if type(part) is dict else None
-        if kind in ("text", "output_text") and type(part.get("text")) is str:
-            yield from self._emit_text(part["text"])
+    def _part(self, part: Object) -> Iterator[Delta]:
+        """Content as a list of parts, of which thinking, a refusal and a call may be some."""
+        kind = part.get("type")
+        if kind in ("text", "output_text", None) and (text := _text_in(part)):
+            yield from self._emit_text(text)
+        elif kind in ("text", "output_text") and part.get("text") in ("", None):
+            return
         elif kind in ("thinking", "reasoning", "reasoning_text") and (text := _thought(part)):
             yield ThinkingDelta(text)
         elif kind in ("image", "image_url", "output_image"):
             yield from self._image(part)
+        elif kind == "refusal":
+            yield from self._refusal(part.get("refusal"), part)
+        elif kind == "tool_use":
+            function = {"name": part.get("name"), "arguments": part.get("input")}
+            yield from self._once(self._calls.read([{"id": part.get("id"), "function": function}]))
         else:
             yield from self._notice(Notice("content.unreadable", clean(str(kind or ""))[:60]))
 
@@ -375,9 +402,11 @@ class ChunkDecoder:
             if url := text_of(page, "url"):
                 start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or self._length
                 begins, ends = max(self._length - start, 0), max(self._length - end, 0)
-                yield Citation(max(begins, ends), ends, text_of(page, "title"), url, text_of(page, "content"))
+                title, quote = text_of(page, "title"), text_of(page, "content")
+                yield Citation(max(begins, ends), ends, title, url, quote, origin=Unread(API, annotation))
             else:
-                yield from self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60]))
+                notices = tuple(self._notice(Notice("annotation.unknown", clean(text_of(annotation, "type"))[:60])))
+                yield Citation(self._length, origin=Unread(API, annotation), instead=notices)
 
     def _finish(self, reason: Any, choice: Object) -> Iterator[Delta]:
         found = end_of(reason, REASONS)
@@ -411,6 +440,54 @@ def _met(choice: Object) -> Stop | None:
     """The stop sequence that ended the answer, where vLLM or SGLang names it."""
     met = choice.get("stop_reason") or choice.get("matched_stop")
     return Stop(StopReason.STOP_SEQUENCE, met) if type(met) is str and met.lower() not in REASONS else None
+
+
+def _text_in(part: Object) -> str:
+    """The text of a part; some servers have it in an object, as the Assistants API has."""
+    return text_of(part, "text") or text_of(object_of(part.get("text")), "value")
+
+
+def _unlisted_thinking(delta: Object) -> tuple[str, str]:
+    """Name and text of thinking under a name that no table has; empty where there is thinking under one that has."""
+    if delta.keys() <= _DELTA or any(delta.get(name) for name in _THINKING):
+        return "", ""
+    found = (name for name, value in delta.items() if name not in _DELTA and _is_thinking(name, value))
+    name = next(found, "")
+    return name, _thought(delta[name]) if name else ""
+
+
+def _is_thinking(name: str, value: Any) -> bool:
+    return bool(_THINKS.search(name) and not _ABOUT_THINKING.search(name) and _thought(value))
+
+
+_THINKS: Final = re.compile("reason|think|thought", re.IGNORECASE)
+_ABOUT_THINKING: Final = re.compile(
+    "signature|opaque|encrypt|effort|level|format|mode|type|status|time|token|finish|stop|refus|_id$", re.IGNORECASE
+)
+"""What the name of thinking says, and those of facts about it."""
+
+
+def _pages_in(fields: Object) -> list[Any]:
+    """Pages that an answer rests on, under any name; ``search_results`` says more of each than other lists."""
+    nested = (value for name in _AROUND_PAGES for value in object_of(fields.get(name)).values())
+    rest = (value for name, value in fields.items() if name not in _READERS)
+    lists = filter(_lists_pages, (fields.get("search_results"), *rest, *nested))
+    return next(lists, [])
+
+
+def _lists_pages(value: Any) -> bool:
+    return type(value) is list and bool(value) and all(map(_address, value))
+
+
+def _address(page: Any) -> str:
+    """The address of a page, in whatever form a server lists it; empty for anything else."""
+    fields = {"url": page} if type(page) is str else object_of(page)
+    found = next((text for name in ("url", "link", "uri") if (text := text_of(fields, name))), "")
+    return found if found.startswith(("https://", "http://")) else ""
+
+
+_AROUND_PAGES: Final = ("context", "search_info")
+"""Members of servers (Azure's, Alibaba's) whose value is an object with a list of pages."""
 
 
 def _thought(value: Any) -> str:

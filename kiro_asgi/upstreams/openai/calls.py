@@ -18,8 +18,8 @@ from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.model.unread import Unread, accumulated
-from kiro_asgi.upstreams.unread import others, within
-from kiro_asgi.wire.json import dumps, object_of, text_of
+from kiro_asgi.upstreams.unread import arguments_text, others, within
+from kiro_asgi.wire.json import object_of, text_of
 
 API: Final = "openai_chat"
 """Name of the API, as of `kiro_asgi.model.unread.Unread`."""
@@ -205,7 +205,7 @@ class StreamedCalls:
         yield from (call.fragment() for call in self._calls.values() if not (call.ended or call.begun))
 
     def _take(self, index: Any, server_id: str, function: Mapping[str, Any], unread: Unread | None) -> Iterator[Delta]:
-        name, arguments = _text(function.get("name")), _arguments(function.get("arguments"))
+        name, arguments = _text(function.get("name")), arguments_text(function.get("arguments"))
         key = self._key(index, server_id)
         call = self._calls.get(key)
         if call is None or _is_another(call, server_id, name, arguments):
@@ -295,10 +295,3 @@ def _joined(name: str, piece: str) -> str:
 
 def _text(value: Any) -> str:
     return value if type(value) is str else ""
-
-
-def _arguments(value: Any) -> str:
-    """JSON text; some servers give the object itself."""
-    if type(value) is str:
-        return value
-    return "" if value is None else dumps(value).decode()

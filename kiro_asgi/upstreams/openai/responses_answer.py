@@ -60,8 +60,8 @@ from kiro_asgi.upstreams.openai.responses_members import (
     read_usage,
     unread_response,
 )
-from kiro_asgi.upstreams.unread import Repeated, Told, is_word, others, within
-from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, quote, text_of
+from kiro_asgi.upstreams.unread import Repeated, Told, arguments_text, is_word, others, parts_of, within
+from kiro_asgi.wire.json import count_of, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
 
@@ -179,6 +179,9 @@ class EventDecoder:
     """Why it ended, by that event."""
 
     _model: str = field(init=False, default="")
+    _is_cut: bool = field(init=False, default=False)
+    """Whether an item says of itself that it is not complete."""
+
     _calls: int = field(init=False, default=0)
     _refused: bool = field(init=False, default=False)
     _members: Repeated = field(init=False)
@@ -296,6 +299,8 @@ class EventDecoder:
         for item, fields in self._paired(objects_of(response.get("output"))):
             if not item.ended:
                 yield from self._done({"item_id": item.item_id, "item": fields})
+        if not self._items and (text := text_of(response, "output_text")):
+            yield TextDelta(text)
         yield from self._read_reason(value, response)
         self._end = value
 
@@ -313,6 +318,8 @@ class EventDecoder:
                 yield from self._notice(unknown(why))
             if cut in CUT or self._stop not in CUT:
                 self._stop = cut if cut in CUT else StopReason.LENGTH
+        if self._is_cut and self._stop not in CUT:
+            self._stop = StopReason.LENGTH
 
     def _paired(self, output: Iterable[Object]) -> Iterator[tuple[_Item, Object]]:
         """The items of the whole answer with what is known of each: by id, or else the next of its kind."""
@@ -425,9 +432,10 @@ class EventDecoder:
         if url := text_of(page, "url"):
             start, end = count_of(page, "start_index") or 0, count_of(page, "end_index") or emitted
             begins, ends = max(emitted - start, 0), max(emitted - end, 0)
-            yield Citation(max(begins, ends), ends, text_of(page, "title"), url)
+            yield Citation(max(begins, ends), ends, text_of(page, "title"), url, origin=self._unread(page))
         else:
-            yield from self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60]))
+            notices = tuple(self._notice(Notice("annotation.unknown", clean(text_of(page, "type"))[:60])))
+            yield Citation(emitted, origin=self._unread(page), instead=notices)
 
     def _arguments_delta(self, value: Object) -> Iterator[Delta]:
         item, piece = self._item(value), text_of(value, "delta")
@@ -436,7 +444,7 @@ class EventDecoder:
 
     def _arguments_done(self, value: Object) -> Iterator[Delta]:
         item = self._item(value)
-        rest = _written(value.get("arguments"))[item.emitted :]
+        rest = arguments_text(value.get("arguments"))[item.emitted :]
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
@@ -485,6 +493,7 @@ class EventDecoder:
         yield from self._begin(item, fields)
         self._keep(item, others(value, EVENT))
         self._keep(item, others(fields, READ_ITEMS.get(item.kind, fields.keys())))
+        self._is_cut |= item.kind in ("message", *_CALLS) and fields.get("status") == "incomplete"
         unread = self._unread({"item": item.members}) if item.members else None
         match item.kind:
             case "message":
@@ -518,7 +527,7 @@ class EventDecoder:
         return OpaqueBlock(self._unread(whole), events, (TextDelta(shown),) if shown else tuple(notices))
 
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
-        item, parts = self._item(value), objects_of(fields.get("content"))
+        item, parts = self._item(value), [*parts_of(fields.get("content"), type="output_text")]
         passed: dict[str, Any] = {}
         for place, part in enumerate(parts):
             self._keep_part(item, place, part)
@@ -529,6 +538,7 @@ class EventDecoder:
             about = {**value, "content_index": place}
             if not (part.get("text") or part.get("refusal")) and (kind := text_of(part, "type")) not in _TEXTS:
                 if shown := image(part):
+                    self._told.hand_on(part)
                     yield from self._emit_text(about, shown)
                 else:
                     notices = tuple(self._notice(Notice("content.unknown", clean(kind)[:60])))
@@ -552,8 +562,11 @@ class EventDecoder:
             yield TextBreak()
 
     def _reasoning(self, item: _Item, fields: Object) -> Iterator[Delta]:
-        parts = objects_of(fields.get("summary")) or objects_of(fields.get("content"))
-        if not item.thought and (text := "\n\n".join(filter(None, (text_of(part, "text") for part in parts)))):
+        summary, content = ([*parts_of(fields.get(name), type="text")] for name in ("summary", "content"))
+        parts = summary or content
+        if summary and _joined(content) not in ("", _joined(summary)):
+            yield from self._notice(Notice("members.unknown", "content"))
+        if not item.thought and (text := _joined(parts)):
             yield ThinkingDelta(text)
         for place, part in enumerate(parts):
             self._keep_part(item, place, part)
@@ -570,14 +583,14 @@ class EventDecoder:
             yield notice
 
 
+def _joined(parts: Iterable[Object]) -> str:
+    """The texts of thinking, as paragraphs."""
+    return "\n\n".join(filter(None, (text_of(part, "text") for part in parts)))
+
+
 def _place_of(value: Object) -> int:
     """The place of the part that an event is about."""
     return count_of(value, "content_index") or count_of(value, "summary_index") or 0
-
-
-def _written(arguments: Any) -> str:
-    """JSON text; some servers give the object itself."""
-    return dumps(arguments).decode() if type(arguments) is dict else arguments if type(arguments) is str else ""
 
 
 _READERS: Final[Mapping[str, Callable[[EventDecoder, Object], Iterator[Delta]]]] = MappingProxyType(

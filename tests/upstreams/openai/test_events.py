@@ -253,16 +253,16 @@ def test_chunks_that_say_nothing_are_passed_over() -> None:
 def test_what_is_not_read_is_noted_once() -> None:
     """More choices than one, citations, and what has no known form."""
     other = {"choices": [{"index": 1, "delta": {"content": "no"}}]}
-    text = {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "Hi"}}]}
+    text = {"choices": [{"index": 0, "delta": {"content": "Hi"}}, {"index": 1, "delta": {"content": "no"}}]}
     cited = chunk({"annotations": [{"type": "url_citation"}]})
 
-    assert notices(other, other, cited, chunk({"content": 7}), {"choices": 7}, chunk(7), FINISH) == [
+    assert notices(text, other, other, cited, chunk({"content": 7}), {"choices": 7}, chunk(7), FINISH) == [
         "choice.surplus",
         "annotation.unknown",
         "content.unreadable",
         "chunk.unreadable",
     ]
-    assert deltas(text, FINISH) == [Notice("choice.surplus"), TextDelta("Hi"), END]
+    assert deltas(text, FINISH) == [TextDelta("Hi"), Notice("choice.surplus"), END]
 
 
 # Documents.
