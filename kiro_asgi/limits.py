@@ -59,6 +59,10 @@ KNOWN_BODY: Final = 8 * 1024
 KNOWN_ELEMENTS: Final = 5_000
 """Tools or messages of one request that are remembered; of a request with more that are new, none is."""
 
+KNOWN_BY: Final = 3
+"""Tools or messages at the beginning of a request by which what is remembered is found: a system text, what is said of
+the surroundings, and what the user wants.  What begins with the same ones takes the place of what was remembered."""
+
 KNOWN_SHARE: Final = 4
 """The part of ``limits.known_bytes`` that what is remembered of one client may take: a quarter.  Beyond it the client's
 request that was used longest ago is forgotten; one that is larger by itself is not remembered."""

@@ -3,7 +3,8 @@
 An agent sends its tools and the whole conversation again with each turn.  An element of an array that stands as it
 stood in the latest request that began alike, behind elements that all do, needs neither be decoded nor read again:
 comparing texts takes a tenth of that.  Elements are objects, which end where their text ends, whatever follows.
-Of an array that comes for the first time only the first element is remembered, and of one that comes again all are.
+Of an array that comes for the first time only the first elements are remembered, and of one that comes again all are.
+An array is found by those: the first alone may be the same in all of a client's conversations, such as the system text.
 
 Nothing depends on this but time.  What is out of the ordinary is decoded as ever, with the errors that this brings.
 """
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from sys import getsizeof
 from typing import Any, Final, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import KNOWN_ELEMENTS
+from kiro_asgi.limits import KNOWN_BY, KNOWN_ELEMENTS
 from kiro_asgi.model.prompt import Document, Opaque, Part, Turn
 from kiro_asgi.wire.json import DECODER
 
@@ -93,11 +95,11 @@ class Recalled(Protocol):
     """What is known of the requests of one client in one API."""
 
     def find(self, array: str, first: str, /) -> Sequence[Element]:
-        """The elements of the latest *array* of that name whose first element had this text; empty for none."""
+        """The elements of the latest *array* of that name whose first elements had this text; empty for none."""
         ...
 
-    def keep(self, array: str, elements: Sequence[Element], /) -> None:
-        """Remember them."""
+    def keep(self, array: str, first: str, elements: Sequence[Element], /) -> None:
+        """Remember one whose first elements have this text."""
         ...
 
 
@@ -105,11 +107,14 @@ class Recalled(Protocol):
 class _Array:
     """An array of a request."""
 
+    first: str
+    """The text of its first elements, of as many as there are up to `KNOWN_BY`."""
+
     known: Sequence[Element]
     """The elements at its beginning that are known."""
 
     texts: Sequence[str]
-    """Of the others, as of `Element`; of an array of which none is known, of the first alone."""
+    """Of the others, as of `Element`; of an array of which none is known, of the first ones alone."""
 
 
 @define(eq=False)
@@ -137,7 +142,7 @@ class ArrayDecoder:
     def forget(self, array: str) -> None:
         """Take all elements of an array for new ones; what has been decoded is still without those that were known."""
         part = self.parts[array]
-        self.parts[array] = _Array((), [*(element.text for element in part.known), *part.texts])
+        self.parts[array] = _Array(part.first, (), [*(element.text for element in part.known), *part.texts])
 
     def keep(self, read: Mapping[str, Iterable[Read]]) -> None:
         """Remember the arrays, with what was *read* of their new elements, up to the first of which nothing was."""
@@ -145,7 +150,7 @@ class ArrayDecoder:
             pairs = zip(part.texts, read[name], strict=False)
             new = (Element(text, it.value, it.is_decoded, self._values) for text, it in pairs)
             if elements := (*part.known, *new):
-                self._recalled.keep(name, elements)
+                self._recalled.keep(name, part.first, elements)
 
     def raw_decode(self, text: str) -> tuple[Any, int]:
         """As of `json.JSONDecoder.raw_decode`.
@@ -180,10 +185,12 @@ class ArrayDecoder:
         at = _blank(text, start + 1)
         if text[start] != "[" or text[at] != "{":
             return _decode(text, start)
-        first = text[start : _decode(text, at)[1]]
-        known, at = _beginning(self._recalled.find(name, first), text, start)
+        ends = [start, *_first_ends(text, at)]
+        firsts = [text[start:end] for end in ends[:0:-1]]
+        found = next(filter(None, (self._recalled.find(name, first) for first in firsts)), ())
+        known, at = _beginning(found, text, start)
         if not known:  # to find the others takes time, and many arrays never come again
-            self.parts[name] = _Array((), [first])
+            self.parts[name] = _Array(firsts[0], (), [text[begin:end] for begin, end in pairwise(ends)])
             return _decode(text, start)
         items: list[Any] = []
         texts: list[str] = []
@@ -195,7 +202,7 @@ class ArrayDecoder:
             if len(items) > KNOWN_ELEMENTS:
                 raise ValueError(name)
         end = _require(text, _blank(text, at), "]")
-        self.parts[name] = _Array(known, texts)
+        self.parts[name] = _Array(firsts[0], known, texts)
         return items, end
 
 
@@ -218,6 +225,17 @@ def recalling(decoder: ArrayDecoder, read: Callable[[], tuple[T, Mapping[str, It
         return None
     decoder.keep(new)
     return result
+
+
+def _first_ends(text: str, at: int) -> Iterator[int]:
+    """Where each of the first elements of an array ends, the first of which begins *at* this place."""
+    for _ in range(KNOWN_BY):
+        _, end = _decode(text, at)
+        yield end
+        following = _BEFORE_NEXT.match(text, end)
+        if following is None:
+            return
+        at = following.end()
 
 
 def _beginning(elements: Sequence[Element], text: str, at: int) -> tuple[Sequence[Element], int]:

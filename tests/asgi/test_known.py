@@ -46,7 +46,7 @@ def sent(known: Known, principal: str, first: str, size: int = 1000) -> None:
     """A request of a client."""
     client = known.of(principal, "api")
     assert client is not None
-    client.keep("messages", array(first, size))
+    client.keep("messages", first, array(first, size))
 
 
 def is_known(known: Known, principal: str, first: str) -> bool:

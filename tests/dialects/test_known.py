@@ -20,7 +20,7 @@ from kiro_asgi.dialects.base import RecallingDialect
 from kiro_asgi.dialects.known import Element
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import KiroAsgiError, RequestError
-from kiro_asgi.limits import KNOWN_ELEMENTS
+from kiro_asgi.limits import KNOWN_BY, KNOWN_ELEMENTS
 from kiro_asgi.model.prompt import ThinkingPart
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
@@ -55,11 +55,11 @@ class Spy:
         self.found += len(found)
         return found
 
-    def keep(self, array: str, elements: Sequence[Element], /) -> None:
+    def keep(self, array: str, first: str, elements: Sequence[Element], /) -> None:
         assert self.known is not None
         self.times += 1
         self.kept |= {id(each): each for each in elements}
-        self.known.keep(array, elements)
+        self.known.keep(array, first, elements)
 
 
 def spy() -> Spy:
@@ -260,6 +260,38 @@ def test_what_is_known_is_not_read_again(api: Api):
 
 
 @each_api
+def test_conversations_that_begin_alike_are_all_known(api: Api):
+    """Many go on side by side behind one system text and what all are told of their surroundings."""
+    dialect, recalled = api.dialect("one"), spy()
+    plain = [api.messages[0], api.messages[3], *api.messages[:1] * 20]
+
+    def sent(number: int, count: int) -> bytes:
+        own = json.dumps(json.loads(api.messages[0]) | {"content": f"What {number} wants."})
+        return api.body([*plain[:2], own, *plain[2:count]])
+
+    found = []
+    for count in (3, 4, 10, 20):
+        recalled.found = 0
+        for number in range(10):
+            dialect.parse_recalled(sent(number, count), (), recalled)
+        found.append(recalled.found)
+
+    assert found == [0, 10 * 3, 10 * 5, 10 * 11]
+
+
+@each_api
+def test_a_conversation_is_known_from_its_second_request_on(api: Api):
+    """Though the first had fewer messages than those by which what is remembered is found."""
+    dialect, recalled = api.dialect("one"), spy()
+    found = []
+    for count in (1, 2, 4, 6):
+        dialect.parse_recalled(api.body([*api.messages[:2] * 3][:count]), (), recalled)
+        found.append(recalled.found)
+
+    assert found == [0, 1, 3, 7]
+
+
+@each_api
 @pytest.mark.parametrize("length", [0, 100])
 def test_reading_what_is_all_new_is_linear(api: Api, length: int):
     """Of however many elements an array is."""
@@ -292,9 +324,9 @@ def test_reading_what_is_almost_known_is_linear(api: Api):
 @each_api
 def test_more_elements_than_are_remembered_are_read_all_the_same(api: Api):
     """The cap is on what is remembered."""
-    body = api.conversation(KNOWN_ELEMENTS // 2 + 1)
+    body = api.conversation(KNOWN_ELEMENTS // 2 + KNOWN_BY)
 
-    assert assert_same(*[(api, "one", body)] * 3) == 4  # the first tool and the first message, twice
+    assert assert_same(*[(api, "one", body)] * 3) == 2 * (1 + KNOWN_BY)  # the tool and the first messages, twice
 
 
 def told(text: str) -> Callable[[Api], Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 from threading import Lock
 from typing import Final
 
@@ -13,7 +14,7 @@ from kiro_asgi.dialects.known import Element
 from kiro_asgi.limits import KNOWN_SECONDS, KNOWN_SHARE
 
 _Key = tuple[str, str, str]
-"""Client API and name of an array, and the text of its first element."""
+"""Client API and name of an array, and the text of its first elements."""
 
 _ARRAY: Final = 2048
 """Bytes of an array beside its elements."""
@@ -82,7 +83,8 @@ class Known:
 
     def keep(self, principal: str, key: _Key, elements: Sequence[Element]) -> None:
         """As of `kiro_asgi.dialects.known.Recalled`."""
-        size, share = _ARRAY + sum(element.size for element in elements), self._most // KNOWN_SHARE
+        size = _ARRAY + getsizeof(key[2]) + sum(element.size for element in elements)
+        share = self._most // KNOWN_SHARE
         with self._lock:
             self._forget_old()
             client = self._clients.setdefault(principal, _Client())
@@ -127,9 +129,9 @@ class ClientsKnown:
     _api: str
 
     def find(self, array: str, first: str, /) -> Sequence[Element]:
-        """The elements of the latest *array* of that name whose first element had this text; empty for none."""
+        """As of `kiro_asgi.dialects.known.Recalled`."""
         return self._known.find(self._principal, (self._api, array, first))
 
-    def keep(self, array: str, elements: Sequence[Element], /) -> None:
-        """Remember them."""
-        self._known.keep(self._principal, (self._api, array, elements[0].text), elements)
+    def keep(self, array: str, first: str, elements: Sequence[Element], /) -> None:
+        """As of `kiro_asgi.dialects.known.Recalled`."""
+        self._known.keep(self._principal, (self._api, array, first), elements)
