@@ -204,15 +204,22 @@ async def large_requests(attack: Attack) -> None:
     await _large(attack, 2 * MIB)
 
 
-@row("histories of 400 kB, all different, of one message and of 4,000, each sent twice", "an answer or 4xx", seconds=25)
+@row(
+    "histories of 400 kB, all different, of one message and of 4,000, each sent twice, and once with another end",
+    "an answer or 4xx",
+    seconds=60,
+)
 async def histories(attack: Attack) -> None:
     roles = ("user", "assistant")
-    for number in range(3):
-        for count, size in ((1, 400_000), (4001, 80)):
-            text = f"attack:words {number} " + "x" * size
-            turns = [{"role": roles[at % 2], "content": text} for at in range(count)]
-            for _ in range(2):
-                await attack.ask("messages", "", 200, 400, model=KIRO, messages=turns)
+    for api in PATHS:
+        name, more = ("input", {"store": False}) if api == "responses" else ("messages", {})
+        for number in range(3):
+            for count, size in ((1, 400_000), (4001, 80)):
+                text = f"attack:words {number} " + "x" * size
+                turns = [{"role": roles[at % 2], "content": text} for at in range(count)]
+                for last in (text, text, f"{text}."):
+                    turns[-1]["content"] = last
+                    await attack.ask(api, "", 200, 400, model=KIRO, **more, **{name: turns})
 
 
 @row("tool schema: chain of 200 and 2,000 anyOf with $ref, and a call of it", "an answer or 400")

@@ -152,7 +152,7 @@ def kept_messages(items: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 def _objects(items: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for place, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, Mapping):
+        if type(item) is dict or isinstance(item, Mapping):
             yield place, item
 
 
