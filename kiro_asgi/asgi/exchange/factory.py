@@ -100,7 +100,7 @@ class ExchangeFactory(Settler[ClientRequest]):
         prompt = await self._attachments.fetched(parsed.prompt, provider.setup.upstream.fetches, request.hold)
         if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)
-        recovered = await self._recovered(request, route)
+        recovered = await self._recovered(request, route, upstream)
         conversation = self._conversations.name(request.principal, parsed.prompt.session)
 
         latest: tuple[Prompt, Rendered, float] | None = None
@@ -139,11 +139,12 @@ class ExchangeFactory(Settler[ClientRequest]):
             ),
             recovered=recovered,
             learn=self._learn,
+            translate=partial(self._translated, request),
         )
 
-    async def _recovered(self, request: ClientRequest, route: Route) -> Recovered:
-        prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model)
-        traits = route.provider.asking(route.model).traits
+    async def _recovered(self, request: ClientRequest, route: Route, upstream: Upstream) -> Recovered:
+        prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model, upstream)
+        traits = upstream.traits
         if traits.signs_calls or traits.thinking_owner:
             owner, earlier = traits.thinking_owner, traits.demands_thinking
             prompt = await self._signatures.restored(prompt, request.principal, owner, earlier=earlier)

@@ -104,29 +104,31 @@ class Provider:
         """Name of the upstream in the settings."""
         return self.setup.upstream.name
 
-    def adapted(self, prompt: Prompt, name: str, model: ModelCard) -> tuple[Prompt, tuple[Note, ...]]:
+    def adapted(
+        self, prompt: Prompt, name: str, model: ModelCard, upstream: Upstream | None = None
+    ) -> tuple[Prompt, tuple[Note, ...]]:
         """*prompt* with the wishes that the model's name spells out, without tools that neither side has, and notes.
+
+        Args:
+            prompt: The request.
+            name: The model's, as the client has it.
+            model: The model.
+            upstream: The one that asks it; ``None`` for that of `asking`.
 
         Raises:
             RequestError: A tool must be called that neither side has.
         """
-        api = self.asking(model).traits.api
+        traits = (upstream or self.asking(model)).traits
+        api = traits.api
         functions = _notes_on_functions(prompt, api) if prompt.tools else ()
         prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
         return prompt, (
             *functions,
             *notes,
-            *_notes_on_lost(prompt, self.setup.upstream.traits),
-            *self._unsaid(prompt, model),
+            *_notes_on_lost(prompt, traits),
+            *_unsaid(prompt, traits),
         )
-
-    def _unsaid(self, prompt: Prompt, model: ModelCard) -> tuple[Note, ...]:
-        """Notes on what *prompt* says of its handling, for which the service has no words."""
-        traits, notes = self.asking(model).traits, Notes()
-        if prompt.unread is None or prompt.unread.api != traits.api:
-            crossed(prompt.handling, traits.words, notes)
-        return notes.found()
 
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
@@ -146,6 +148,14 @@ def _notes_on_functions(prompt: Prompt, api: str) -> tuple[Note, ...]:
     for tool in prompt.tools:
         if tool.instead and tool.opaque is not None and tool.opaque.api != api:
             notes.applies(AS_FUNCTION.name, tool.place)
+    return notes.found()
+
+
+def _unsaid(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
+    """Notes on what *prompt* says of its handling, for which a service of these *traits* has no words."""
+    notes = Notes()
+    if prompt.unread is None or prompt.unread.api != traits.api:
+        crossed(prompt.handling, traits.words, notes)
     return notes.found()
 
 

@@ -68,6 +68,9 @@ class TranslatedExchange:
     recovered: Recovered
     """The prompt, with the notices about answers that were cut."""
 
+    translate: Callable[[Route, Credential, Upstream], Awaitable[TranslatedExchange]] = field(repr=False)
+    """Makes the exchange for a model that must be asked by another API: that may have what this one had not."""
+
     learn: Callable[[TranslatedExchange, Answer], Awaitable[None]] = field(repr=False)
     """Called with a whole answer before its end is sent: the client's next request may follow at once."""
 
@@ -120,13 +123,15 @@ class TranslatedExchange:
 
     async def adapted(self, error: KiroAsgiError, offload: Offload) -> TranslatedExchange | None:
         """The same request in another form, where *error* shows that the form was refused; else ``None``."""
-        return await offload.run(self.request.size, partial(self._adapted, error))
+        upstream = self.upstream.adapt_after_error(error, self.rendered)
+        if upstream is not None and upstream.traits.api != self.upstream.traits.api:
+            return await self.translate(self.route, self.credential, upstream)
+        return await offload.run(self.request.size, partial(self._adapted, error, upstream))
 
-    def _adapted(self, error: KiroAsgiError) -> TranslatedExchange | None:
+    def _adapted(self, error: KiroAsgiError, upstream: Upstream | None) -> TranslatedExchange | None:
         prompt = self.parsed.prompt
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
-        upstream = self.upstream.adapt_after_error(error, self.rendered)
         if upstream is None:
             return None
         asked = self._asking(prompt, upstream, self.credential)

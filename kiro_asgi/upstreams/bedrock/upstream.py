@@ -171,7 +171,8 @@ class BedrockUpstream(DirectUpstream):
         headers = (*self.invoke_headers, *_told(said))
         request = self._ask(model, "invoke-with-response-stream", credential, body, FRAMES, headers)
         found = (*rendered.notes, *notes.found())
-        return evolve(rendered, request=request, document=body, notes=found, crossed=names)
+        # A pause is the client's to go on with: parts of a turn are read as events here, which frames are not.
+        return evolve(rendered, request=request, document=body, notes=found, crossed=names, turn=None)
 
     def embedding_request(self, body: Mapping[str, Any], credential: Credential, model: ModelCard) -> UpstreamRequest:
         """Ask *model* for embeddings with this *body*; guardrails and tiers are for models that answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -196,7 +197,10 @@ def _tools(fields: Mapping[str, Any], forms: Mapping[str, TextForm]) -> dict[str
     """
     if not fields:
         return {}
-    tools = [_tool(tool, forms) if "function" in tool else tool for tool in fields["tools"]]
+    tools = [
+        _tool(tool, forms) if tool.get("type") == "function" and "function" in tool else tool
+        for tool in fields["tools"]
+    ]
     choice = fields.get("tool_choice")
     if isinstance(choice, Mapping):
         name = choice["function"]["name"]
@@ -306,7 +310,9 @@ class ItemWriter(PartWriter[ItemsDraft]):
         if part.is_refusal:
             into.content.append({"type": "refusal", "refusal": part.text})
         else:
-            into.content.append({"type": "output_text", "text": part.text, "annotations": []})
+            given = part.unread.members if part.unread is not None and part.unread.api == API else _NOTHING
+            none: dict[str, Any] = {} if "annotations" in given else {"annotations": []}
+            into.content.append({"type": "output_text", "text": part.text, **none})
 
     def image(self, part: Image, into: ItemsDraft) -> None:
         """An image, by value or by address: the service fetches it."""
@@ -356,6 +362,8 @@ class ItemWriter(PartWriter[ItemsDraft]):
         into.items.append({"type": kind, "call_id": part.call_id, "output": output})
 
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
 _PLAIN: Final = frozenset({"type", "text"})
 """Members of a part that can be joined with others."""
 
@@ -366,22 +374,50 @@ def content_of(body: Mapping[str, Any]) -> BodyContent:
     found.values += body.get("tools", ())
     found.system += (body["instructions"],) if "instructions" in body else ()
     for item in body["input"]:
-        found.results += item["type"] in ("function_call_output", "custom_tool_call_output")
-        found.texts += (item.get("name", ""), item.get("arguments", ""), item.get("input", ""))
-        held = item.get("content") or item.get("output") or item.get("summary") or ()
-        if isinstance(held, str):
-            found.texts.append(held)
+        if item.get("type", "message") in _READ_ITEMS:
+            _collect_item(item, found)
         else:
-            _collect(held, found)
+            _collect_part(item, found)
     return found
 
 
-def _collect(parts: Iterable[Mapping[str, Any]], found: BodyContent) -> None:
-    for part in parts:
-        match part["type"]:
-            case "input_image":
-                found.images += 1
-            case "input_file":
-                found.documents += 1
-            case _:
-                found.texts.append(part.get("text") or part.get("refusal", ""))
+_READ_ITEMS: Final = frozenset(
+    {"message", "reasoning", *("function_call", "custom_tool_call", "function_call_output", "custom_tool_call_output")}
+)
+"""Kinds of items that are written here; any other is the client's own, and may have any members."""
+
+_PICTURES: Final = ("image_url", "result", "output")
+"""Members of an item or a part that may be a picture."""
+
+
+def _collect_item(item: Mapping[str, Any], found: BodyContent) -> None:
+    found.results += item.get("type") in ("function_call_output", "custom_tool_call_output")
+    found.texts += (item.get("name", ""), item.get("arguments", ""), item.get("input", ""))
+    held = item.get("content") or item.get("output") or item.get("summary") or ()
+    if isinstance(held, str):
+        found.texts.append(held)
+        return
+    for part in held:
+        _collect_part(part, found)
+
+
+def _collect_part(part: Mapping[str, Any], found: BodyContent) -> None:
+    """A part of a message, or an item that is not read, whose members are the client's own."""
+    match part.get("type"):
+        case "input_image":
+            found.images += 1
+        case "input_file":
+            found.documents += 1
+        case "input_text" | "output_text" | "refusal" | "summary_text" | "reasoning_text":
+            found.texts.append(part.get("text") or part.get("refusal", ""))
+        case _:
+            pictures = [name for name in _PICTURES if _is_picture(part.get(name))]
+            found.images += len(pictures)
+            found.values.append({name: value for name, value in part.items() if name not in pictures})
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether a member of the client's own is a picture: its size says nothing of its tokens."""
+    if isinstance(value, Mapping):
+        return "image_url" in value
+    return isinstance(value, str) and value.startswith(("data:image/", "iVBOR", "/9j/"))

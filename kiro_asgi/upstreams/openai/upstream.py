@@ -273,7 +273,7 @@ class ResponsesUpstream(OpenAIServer):
     def traits(self) -> Traits:
         """Refusals hold for every request to the same model."""
         words = NO_WORDS if self.is_custom(self.endpoint) and self.signed_in is None else WORDS
-        return Traits(verbose=True, strict=True, learns=True, api=responses_request.API, words=words)
+        return Traits(verbose=True, strict=True, phases=True, learns=True, api=responses_request.API, words=words)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
