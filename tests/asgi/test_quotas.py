@@ -12,14 +12,17 @@ from attrs import evolve
 
 from kiro_asgi.asgi.door.auth import Authenticator
 from kiro_asgi.asgi.door.parts import Internals
+from kiro_asgi.asgi.routing import DESCRIPTION, GATEWAY, PROBES
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
 from kiro_asgi.create import new_app
+from kiro_asgi.dialects.builtin import BUILTIN
+from kiro_asgi.dialects.manifest import WEBSOCKET
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.simulator import refusal
 from tests.asgi.conftest import settings_for
-from tests.asgi.driver import get, post
+from tests.asgi.driver import Exchange, get, http_scope, post
 from tests.helpers import at_once
 from tests.valkey_server import free_port, needs_server, running
 
@@ -369,6 +372,48 @@ async def test_a_key_that_is_switched_off(gateway, sim):
 
     assert (off.status, on.status) == (401, 200)
     assert off.json()["error"]["message"].endswith("this API key is disabled; ask for another one")
+
+
+async def connected():
+    return {"type": "websocket.connect"}
+
+
+NOT_GOOD: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] = {
+    "none": ([], b""),
+    "unknown": ([(b"authorization", b"Bearer x")], b""),
+    "disabled": ([(b"authorization", b"Bearer off")], b""),
+    "expired": ([(b"x-api-key", b"old")], b""),
+    "expired, Google's": ([(b"x-goog-api-key", b"old")], b""),
+    "expired, in the query": ([], b"key=old"),
+    "a good one behind it": ([], b"key=old&key=ka"),
+    "cut": ([(b"x-api-key", b"ka\0")], b""),
+    "no text": ([(b"authorization", b"Bearer \xff\xfe")], b""),
+}
+"""What a request shows, as headers and query."""
+
+
+@pytest.mark.parametrize("shown", NOT_GOOD)
+async def test_no_door_is_open_to_a_key_that_is_not_good(shown, gateway):
+    """Whatever stands behind it: every path of every API, a WebSocket's handshake, the lists and the description."""
+    keys = {
+        "off": {"hash": hashed("off"), "disabled": True},
+        "old": {"hash": hashed("old"), "expires": "2020-01-01T00:00:00Z"},
+        "good": {"hash": hashed("ka")},
+    }
+    app = gateway(fresh=True, keys=keys, openapi="on")
+    own = [it for it in (*GATEWAY, DESCRIPTION) if it not in PROBES]
+    headers, query = NOT_GOOD[shown]
+    opened = []
+    for endpoint in [*(route for api in BUILTIN for route in api.routes), *own]:
+        path = re.sub(r"\{[^}]*\}", "some", endpoint.path)
+        scope = {**http_scope(endpoint.method, path), "headers": headers, "query_string": query}
+        if endpoint.method == WEBSOCKET:
+            scope |= {"type": "websocket", "subprotocols": [], "extensions": {"websocket.http.response": {}}}
+        exchange = Exchange(scope, [b"{}"])
+        await app(scope, connected if endpoint.method == WEBSOCKET else exchange.receive, exchange.send)
+        if exchange.messages[0].get("status") != 401:
+            opened.append(endpoint)
+    assert opened == []
 
 
 async def test_the_end_of_a_key_is_told_before_it_comes(gateway, caplog):

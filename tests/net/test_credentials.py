@@ -166,12 +166,12 @@ async def test_a_cancelled_task_does_not_cancel_the_renewal(bench, anyio_backend
 async def test_who_leaves_leaves_at_once_and_nothing_is_lost(bench):
     """R32: a cancelled scope does not wait for the sign-in service, and the new token is kept although nobody waits."""
     bench.sign_in()
-    bench.running.accounts.delay = 1.0
+    bench.running.accounts.delay = 2.0
     credentials = bench.credentials()
     started = time.monotonic()
     with anyio.move_on_after(0.05):
         await credentials.get()
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 1.8
     await credentials.aclose()
 
     assert bench.refreshes == 1

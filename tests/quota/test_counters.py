@@ -31,9 +31,13 @@ async def test_a_rate_lets_in_what_it_says_and_no_more(engine):
 async def test_a_rate_fills_again(engine):
     async with engine() as made:
         claim = Rate("alice|requests", 2, seconds=1.0)
-        assert [type(await made.counters.take([claim])) for _ in range(3)] == [Granted, Granted, Refused]
-        await anyio.sleep(0.6)
-        assert isinstance(await made.counters.take([claim]), Granted)
+        taken = 0
+        while isinstance(refusal := await made.counters.take([claim]), Granted) and taken < 20:
+            taken += 1  # two at once; more where the machine takes as long as they take to come
+        assert taken >= 2 and isinstance(refusal, Refused)
+        with anyio.fail_after(10):
+            while isinstance(await made.counters.take([claim]), Refused):  # noqa: ASYNC110 - time is what fills it
+                await anyio.sleep(0.1)
 
 
 async def test_all_or_nothing(engine):
@@ -69,7 +73,7 @@ async def test_more_than_the_limit_may_turn_out_to_be_used(engine):
         await made.counters.correct([Rate("alice|tokens", 100, amount=250)])
         refused = await made.counters.take([Rate("alice|tokens", 100, amount=50)])
         assert isinstance(refused, Refused)
-        assert refused.retry_after == pytest.approx(120, abs=1)
+        assert refused.retry_after == pytest.approx(120, abs=5)
 
 
 async def test_leases_are_held_until_they_are_released(engine):
@@ -82,11 +86,11 @@ async def test_leases_are_held_until_they_are_released(engine):
 
 async def test_leases_of_the_dead_end(engine):
     async with engine() as made:
-        dead = [Lease("alice|streams", 2, name, seconds=0.5) for name in ("a", "b")]
+        dead = [Lease("alice|streams", 2, name, seconds=2.0) for name in ("a", "b")]
         for lease in dead:
             await made.counters.take([lease])
         await made.counters.renew([Lease("alice|streams", 2, "b", seconds=60)])
-        await anyio.sleep(0.6)
+        await anyio.sleep(2.1)
 
         new = [Lease("alice|streams", 2, name) for name in ("c", "d")]
         assert [type(await made.counters.take([lease])) for lease in new] == [Granted, Refused]

@@ -254,7 +254,7 @@ def test_a_peer_that_leaves_is_seen_while_silent(simulator, script):
     [request] = simulator.requests
 
     assert simulator.wait_until(lambda: request.peer_closed_at)
-    assert request.peer_closed_at - left < 0.5
+    assert request.peer_closed_at - left < 10  # the answer would take a minute
     assert not request.complete
     assert simulator.wait_until(lambda: simulator.connections_open == 0)
 
