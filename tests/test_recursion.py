@@ -26,6 +26,7 @@ SHOWN = "a depth of its own, below which nothing is shown"
 
 BOUNDED = {
     "asgi.exchange.explain": {"_elided": READ},
+    "asgi.exchange.factory": {"ExchangeFactory._translated": NAMED},
     "cli.__init__": {"_members": OWN},
     "compose": {
         f"_Parts._{part}": COMPOSED
@@ -59,7 +60,7 @@ BOUNDED = {
         "SchemaWriter._tagged": OWN,
     },
     "dialects.structure": {"_problems": REQUEST},
-    "interface": {"_fits": OWN},
+    "interface": {"_unlike": OWN, "_value_lacks": OWN, "lacks": OWN},
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},

@@ -120,7 +120,7 @@ _SHOWN_IN_ALLOW: Final = 80
 _SHOWN: Final = 200
 """Characters of a path that a message repeats, where it exists and where it does not."""
 
-_NAME: Final = re.compile(r"\{[^}]*\}")
+_NAME: Final = re.compile(r"\{[^{}]*+\}")
 _SOME_NAME: Final = "a name"
 
 _MOUNTS: Final = 16

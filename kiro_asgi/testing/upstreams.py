@@ -53,7 +53,9 @@ def check_upstream(
         AssertionError: A law is broken; the message says which, and by what.
     """
     given = manifest.settings().keyed(_SECRET) if settings is None else settings
-    setup = Configured(manifest.name, manifest, given).make()
+    configured = Configured(manifest.name, manifest, given)
+    configured.check()
+    setup = configured.make()
     upstream, card = setup.upstream, model or ModelCard("some-model", context_window=200_000)
     for number, prompt in enumerate(prompts(card.id)):
         _check_request(upstream, prompt, card, number)

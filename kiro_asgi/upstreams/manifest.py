@@ -144,22 +144,33 @@ class Configured(Generic[S]):
         """Name of the upstream: the last part of the path."""
         return self.path.rpartition(".")[2]
 
-    def make(self) -> Setup:
-        """Everything that it takes to ask it.
+    def check(self) -> None:
+        """Look into everything that `make` makes; once is enough, as it takes as long as to make it.
 
         Raises:
             ConfigError: A setting that cannot work, or what is made cannot be asked.
         """
+        self._refuse(_parts_lack(self.make()))
+
+    def make(self) -> Setup:
+        """Everything that it takes to ask it.
+
+        Raises:
+            ConfigError: A setting that cannot work, or what is made is no such thing.
+        """
         setup = self.manifest.make(self)
-        if lack := next(_setup_lacks(setup), ""):
-            raise ConfigError(f"{self.path}: the upstream's make gave {lack}", code="config.manifest")
+        self._refuse(_setup_lacks(setup))
         known = {rule.name for rule in setup.rules}
         more = tuple(rule for rule in self.manifest.rules if rule.name not in known)
         return attrs.evolve(setup, rules=(*setup.rules, *more)) if more else setup
 
+    def _refuse(self, lacks: Iterator[str]) -> None:
+        if lack := next(lacks, ""):
+            raise ConfigError(f"{self.path}: the upstream's make gave {lack}", code="config.manifest")
+
 
 def _setup_lacks(setup: object) -> Iterator[str]:
-    """Why what a manifest has made is no `Setup` that can be used, in words that follow "gave"."""
+    """Why what a manifest has made is no `Setup`, in words that follow "gave"."""
     if not isinstance(setup, Setup):
         yield f"{setup!r:.60}, and must give a kiro_asgi.upstreams.Setup"
         return
@@ -167,6 +178,16 @@ def _setup_lacks(setup: object) -> Iterator[str]:
         yield f"a Setup whose access is a {type(setup.access).__name__}; it must be Keys or SignIns"
     elif isinstance(setup.access, Keys) and not _are_named(setup.access.named):
         yield "a Setup whose access has keys without names; Keys.named must be pairs of a name and a key, both texts"
+    if not isinstance(setup.rules, tuple):
+        yield f"a Setup whose rules must be a tuple of Rule, not {type(setup.rules).__name__}"
+        return
+    for at, rule in enumerate(setup.rules):
+        if not isinstance(rule, Rule):
+            yield f"a Setup whose rules[{at}] must be Rule, not {type(rule).__name__}"
+
+
+def _parts_lack(setup: Setup) -> Iterator[str]:
+    """The same of what is in one."""
     yield from (f"a Setup whose {words}" for words in fields_lack(setup))
     optional = (("upstream", setup.upstream, NamingUpstream), ("quota", setup.quota, DescribedQuota))
     for name, part, interface in optional:

@@ -122,7 +122,7 @@ def _parts(settings: Settings, keys_elsewhere: Mapping[str, str], find: Find | N
         yield any_upstream, partial(_no_service, type(settings), keys_elsewhere)
     for each in found:
         path = each.path
-        yield (path,), each.make
+        yield (path,), each.check
         yield tables, partial(_credentials, settings, each)
         yield (path,), partial(read_aliases, each.settings.model_aliases, f"{path}.model_aliases")
     yield tuple(name for name, _ in dialects_in(type(settings))), partial(_routes, settings)
