@@ -73,7 +73,7 @@ async def test_the_next_credential_is_asked_and_then_nobody(app, sim, tmp_path, 
     assert "x-should-retry" not in refused.headers
     assert "sk-" not in caplog.text
     assert "failed" not in caplog.text, "nobody failed"
-    assert await at_limit(made) == {FIRST: "1 requests a minute", SECOND: "2 requests a minute"}
+    assert await at_limit(made) == {FIRST: "1 request a minute", SECOND: "2 requests a minute"}
     await made.aclose()
 
 
@@ -120,11 +120,11 @@ async def test_answers_at_once(app, sim):
                     await anyio.sleep(0.005)
         refused = await question().run(made)
         assert (refused.status, asked(sim)) == (429, ["-first", "second"])
-        assert "1 answers at once" in refused.json()["error"]["message"]
+        assert "1 answer at once" in refused.json()["error"]["message"]
         for stream in streams:
             stream.leave.set()
     assert (await question().run(made)).status == 200
-    assert await at_limit(made) == {SECOND: "1 answers at once"}
+    assert await at_limit(made) == {SECOND: "1 answer at once"}
 
 
 async def test_another_upstream_that_the_operator_wrote_down(app, sim):
@@ -211,7 +211,7 @@ async def test_a_limit_is_told_once_in_its_time(caplog):
                 with pytest.raises(UpstreamLimitReached):
                     async with limits.reserved(call, exchange, reading):
                         pass
-            counts.append(caplog.text.count("a key is at its limit of 1 requests a minute"))
+            counts.append(caplog.text.count("a key is at its limit of 1 request a minute"))
             clock.now += 61.0
 
     assert counts == [1, 2]

@@ -7,11 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from attrs import fields
 
 from kiro_asgi import create_app
 from kiro_asgi.asgi.door.parts import Internals
+from kiro_asgi.asgi.exchange.admission import LimitRefusal
 from kiro_asgi.create import new_app
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.quota.claims import Standing, claims
+from kiro_asgi.quota.settings import Allowance
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, get, http_scope, post
 from tests.asgi.test_state_faults import damaged
@@ -94,7 +98,7 @@ async def refused_by(sim, quotas, *, max_tokens=4_000, asked=2):
         ),
         pytest.param(
             {"requests_per_minute": 1},
-            r"the limit of this client is reached: 1 requests a minute, of which 0 are left; try again in 60 s",
+            r"the limit of this client is reached: 1 request a minute, of which 0 are left; try again in 60 s",
             id="requests",
         ),
     ],
@@ -104,6 +108,34 @@ async def test_a_limit_says_what_was_needed_and_what_is_left(sim, quotas, patter
     words = await refused_by(sim, quotas)
 
     assert re.fullmatch(pattern, words), words
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10_000])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.004, 0.3, 0.999_999])
+@pytest.mark.parametrize("kind", [it.name for it in fields(Allowance)])
+def test_every_limit_tells_what_is_needed_from_what_is_left(kind, share, limit):
+    """In the number of its amount, and never so rounded that what is left would do, or is none."""
+    (claim,) = claims("owner", Allowance(**{kind: limit}), 10**6, "holder", datetime.fromtimestamp(NOON, UTC), 10**6)
+    refusal = LimitRefusal(
+        claim, Standing(limit, limit * share, 60.0), 60.0, "owner", "EUR", datetime.fromtimestamp(NOON, UTC)
+    )
+    words = refusal.message("this client")
+    told = re.fullmatch(
+        r"the limit of this client is reached: ([\d,.]+) (\w+) .*?"
+        r"(?:of which|; this request may need up to ([\d,.]+) (\w+),) ([\d,.]+) (is|are) left.*",
+        words,
+    )
+    assert told, words
+    whole, unit, needed, needed_unit, left, verb = told.groups()
+
+    assert float(whole.replace(",", "")) == limit
+    assert unit.endswith("s") == (limit != 1 and unit != "EUR")
+    assert needed_unit in {None, unit}
+    assert (verb == "is") == (left == "1")
+    assert (needed is not None) == kind.startswith(("tokens", "cost"))
+    assert float(left.replace(",", "")) <= limit * share < float((needed or whole).replace(",", ""))
+    if kind.startswith(("cost", "credits")) and limit * share > 1e-6:
+        assert float(left.replace(",", "")) > 0
 
 
 @pytest.mark.parametrize(

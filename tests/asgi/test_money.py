@@ -280,7 +280,8 @@ async def test_a_budget_that_is_spent_is_a_spent_quota(sim, path):
     refused = answers[-1]
 
     assert (answers[0].status, refused.status) == (200, 429 if path == "/v1/responses" else 402)
-    assert "30 EUR a day, of which" in refused.json()["error"]["message"]
+    told = r"30 EUR a day; this request may need up to [\d.]+ EUR, [\d.]+ are left until"
+    assert re.search(told, refused.json()["error"]["message"])
     assert refused.headers["x-should-retry"] == "false"
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fnmatch import fnmatchcase
 from functools import partial
 from http import HTTPStatus
 from logging import getLogger
-from math import ceil, floor
+from math import ceil
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -55,16 +56,22 @@ _RENEW_EVERY: Final = 30.0
 """Seconds between two renewals of a lease, a third of what it lasts."""
 
 _NAMES: Final = {
-    "requests": "requests a minute",
-    "tokens": "tokens a minute",
-    "streams": "answers at once",
-    "tokens/day": "tokens a day",
-    "tokens/month": "tokens a month",
-    "credits/day": "credits a day",
-    "credits/month": "credits a month",
-    "cost/day": "{currency} a day",
-    "cost/month": "{currency} a month",
+    "requests": ("request", "a minute"),
+    "tokens": ("token", "a minute"),
+    "streams": ("answer", "at once"),
+    "tokens/day": ("token", "a day"),
+    "tokens/month": ("token", "a month"),
+    "credits/day": ("credit", "a day"),
+    "credits/month": ("credit", "a month"),
+    "cost/day": ("", "a day"),
+    "cost/month": ("", "a month"),
 }
+"""Limit to what is counted, empty for money, and in which time."""
+
+_FRACTIONS: Final = frozenset({"credits", "cost"})
+"""Counted in fractions, too."""
+
+_MOST_DECIMALS: Final = 6
 
 
 @frozen
@@ -111,7 +118,7 @@ class LimitRefusal:
     @property
     def limit(self) -> str:
         """The limit in words, such as ``3 requests a minute``."""
-        return f"{self.claim.limit:,.15g} {_NAMES[self._kind].format(currency=self.currency)}"
+        return f"{self._counted(self.claim.limit, f'{self.claim.limit:,.15g}')} {_NAMES[self._kind][1]}"
 
     @property
     def is_spent(self) -> bool:
@@ -120,15 +127,29 @@ class LimitRefusal:
 
     def message(self, whose: str) -> str:
         """The message for the refused client; *whose* names the limit's owner."""
-        remaining = self.standing.remaining
-        left = f"{remaining:,.2f} are left" if self._kind.startswith("cost/") else f"{floor(remaining):,} are left"
+        remaining = self._written(self.standing.remaining, ROUND_FLOOR)
+        left = f"{remaining} {'is' if remaining == '1' else 'are'} left"
         until = f"; try again in {ceil(self.retry_after):,} s"
         if isinstance(self.claim, Budget):
             until = f" until {self._end(self.claim)}"
         needed = ", of which"
-        if isinstance(self.claim, Rate | Budget) and self._kind.startswith("tokens"):  # of which a request takes many
-            needed = f"; this request may need up to {ceil(self.claim.amount):,} tokens,"
+        if isinstance(self.claim, Rate | Budget) and self._kind.startswith(("tokens", "cost")):  # a request takes many
+            amount = self._counted(self.claim.amount, self._written(self.claim.amount, ROUND_CEILING))
+            needed = f"; this request may need up to {amount},"
         return f"the limit of {whose} is reached: {self.limit}{needed} {left}{until}"
+
+    def _counted(self, amount: float, written: str) -> str:
+        """*amount*, as it is *written*, of what is counted."""
+        unit = _NAMES[self._kind][0]
+        return f"{written} {unit or self.currency}{'s' if unit and amount != 1 else ''}"
+
+    def _written(self, amount: float, rounding: str) -> str:
+        """*amount*, with two digits at least of what is less than one; what is left must not read as enough."""
+        if self._kind.partition("/")[0] not in _FRACTIONS:
+            return f"{Decimal(amount).to_integral_value(rounding):,}"
+        exact = Decimal(amount)
+        decimals = min(max(2, 1 - exact.adjusted()), _MOST_DECIMALS)
+        return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding):,f}"
 
     def _end(self, budget: Budget) -> str:
         """When there is a new *budget*, by the clock; with its date, unless that is midnight."""
