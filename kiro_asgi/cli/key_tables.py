@@ -45,19 +45,34 @@ class KeyFile:
             kept = [each for each in lines[first + 1 : last] if each.partition("=")[0].strip() != setting]
             return [*lines[: first + 1], line, *kept, *lines[last:]]
 
-        def expected(keys: dict[str, Any]) -> None:
-            keys[name][setting] = value
+        def expected(document: dict[str, Any]) -> None:
+            document["keys"][name][setting] = value
 
         self._change(name, change, expected)
 
     def remove(self, name: str) -> None:
-        """Remove the table of the key that is called *name*; errors as of `set`."""
+        """Remove the table of the key that is called *name*; errors as of `set`.
+
+        The last one stays, unless the file lets clients in by other means: without any, a gateway that runs refuses the
+        new settings, and so goes on to take the key that was removed; one that simulates its services lets all in.
+        """
 
         def change(lines: list[str], first: int, last: int) -> list[str]:
             return [*lines[:first], *lines[last:]]
 
-        def expected(keys: dict[str, Any]) -> None:
-            del keys[name]
+        def expected(document: dict[str, Any]) -> None:
+            del document["keys"][name]
+            if document["keys"]:
+                return
+            del document["keys"]
+            client = document.get("client", {})
+            if not any(client.get(door) for door in ("api_keys", "trust_host", "allow_anonymous")):
+                raise ConfigError(
+                    f"{name} is the last key of {self.path}, and without one a gateway that runs would take no new "
+                    f"settings, and still take that key: kiro-asgi keys disable {name} refuses it; or change it by "
+                    "hand",
+                    code="keys",
+                )
 
         self._change(name, change, expected)
 
@@ -71,9 +86,7 @@ class KeyFile:
         if name not in before.get("keys", {}):
             raise ConfigError(f"{self.path} has no table [keys.{name}]: change it where it is set", code="keys")
         wanted = copy.deepcopy(before)
-        expected(wanted["keys"])
-        if not wanted["keys"]:
-            del wanted["keys"]
+        expected(wanted)
         lines = text.split("\n")
         found = _place(lines, name)
         changed = "\n".join(change(lines, *found)) if found else text

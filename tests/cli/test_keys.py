@@ -116,10 +116,27 @@ def test_a_key_is_revoked(file, capsys):
     assert keys("revoke", "alice", "--config", file) == 0
     assert document(file) == changed(alice=None)
     assert "# Bob came later." in file.read_text()
-    assert keys("revoke", "bob", "--config", file) == 0
-    assert "keys" not in document(file)
+    assert keys("revoke", "alice", "--config", file) == 1
+    assert "has no table [keys.alice]" in capsys.readouterr().err
+
+
+def test_the_last_key_is_disabled_and_not_removed(file, capsys):
+    """Else a gateway that runs would refuse the settings, and go on to take the key; or let everybody in."""
+    assert keys("revoke", "alice", "--config", file) == 0
+    before = file.read_text()
     assert keys("revoke", "bob", "--config", file) == 1
-    assert "has no table [keys.bob]" in capsys.readouterr().err
+    assert "kiro-asgi keys disable bob refuses it" in capsys.readouterr().err
+    assert file.read_text() == before
+    assert keys("disable", "bob", "--config", file) == 0
+    assert document(file)["keys"]["bob"]["disabled"] is True
+
+
+@pytest.mark.parametrize("door", ['api_keys = ["k"]', "trust_host = true", "allow_anonymous = true"])
+def test_the_last_key_is_removed_where_clients_come_in_without(file, door):
+    """Settings without it work."""
+    file.write_text(FILE.replace("allow_anonymous = false", door))
+    assert [keys("revoke", name, "--config", file) for name in ("alice", "bob")] == [0, 0]
+    assert "keys" not in document(file)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,9 @@ def test_a_file_is_changed_rightly_or_not_at_all(tmp_path, capsys, text, action)
     """However it is written: what would change anything else is not written, and the error says so."""
     path = tmp_path / "gateway.toml"
     path.write_text(text)
+    if text.startswith("[keys.alice]"):  # beside another: the last one stays
+        text += f'[keys.last]\nhash = "{B}"\n'
+        path.write_text(text)
     before = document(path)
     status = keys(action, "alice", "--config", path)
     after = document(path)
@@ -145,7 +165,7 @@ def test_a_file_is_changed_rightly_or_not_at_all(tmp_path, capsys, text, action)
         assert path.read_text() == text
         assert "change it by hand" in capsys.readouterr().err
     elif action == "revoke":
-        assert after == {}
+        assert after == {"keys": {"last": {"hash": B}}}
     else:
         setting = {"disable": "disabled", "rotate": "hash"}[action]
         assert after["keys"]["alice"].pop(setting) not in (None, A)
