@@ -68,7 +68,7 @@ class _Request(TypedDict, total=False):
     max_tokens: Required[int]
     messages: Required[list[_Message]]
     temperature: float
-    container: str
+    thread: str
     invented: dict[str, str]
     stream: Literal[True]
 
@@ -82,7 +82,7 @@ def test_what_becomes_of_each_member_is_told_apart() -> None:
         ("", "max_tokens"): Fate.READ,
         ("", "messages"): Fate.READ,
         ("", "temperature"): Fate.READ,
-        ("", "container"): Fate.REFUSED,
+        ("", "thread"): Fate.REFUSED,
         ("", "invented"): Fate.PASSED,
         ("messages[]", "content"): Fate.READ,
         ("messages[].content[](text)", "text"): Fate.READ,

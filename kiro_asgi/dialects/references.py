@@ -1,8 +1,8 @@
 """Fields of a request that refer to something a server holds: a conversation, a container, a cache.
 
 With such a field the client says that the rest of the prompt is there.  A dialect supplies it, or a service of the
-client's own API gets the field as it came; else the request is refused.  An answer that was made without the rest would
-look like any other.
+client's own API gets the field as it came; no other service can be asked.  An answer that was made without the rest
+would look like any other.
 
 Sources: ``thread`` and ``container``, ``MessageCreateParams`` of the SDKs for the Messages API, 2.14.0 and 1.14.0;
 ``conversation`` and ``previous_response_id``, https://platform.openai.com/docs/api-reference/responses/create;
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from kiro_asgi.dialects.errors import unsupported
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.prompt import Demand
 
 _CONVERSATION: Final = "no conversation is held for this API; send all of its messages, without this field"
 _CACHE: Final = "nothing is cached here; send the contents themselves"
@@ -54,9 +55,20 @@ def refuse_references(document: Any, supplied: Collection[str] = ()) -> None:
     Raises:
         RequestError: ``param`` names the field.
     """
-    if type(document) is dict:
+    if isinstance(document, Mapping):
         for name in references_in(document, supplied):
             raise _refusal(name)
+
+
+HELD: Final = frozenset({"container", "cached_content", "cachedContent"})
+"""References to what a service holds whoever asks.  Of conversations it is not so: a translated answer has an id of the
+gateway's, which no service could continue."""
+
+
+def referred(document: Mapping[str, Any], api: str) -> tuple[Demand, ...]:
+    """Demands of *document*, the body of a request of this *api*, for what is `HELD`."""
+    names = (name for name in references_in(document) if name in HELD)
+    return tuple(Demand(api, {name: document[name]}, _refusal(name)) for name in names)
 
 
 def _refers(value: Any) -> bool:

@@ -50,6 +50,8 @@ def require_depths(prompt: Prompt, checked: Iterable[Turn | Tool | None] = ()) -
     require_depth(prompt.schema, "schema", "schema of the answer")
     if prompt.unread is not None:
         require_depth(prompt.unread.members, "request body", "member")
+    for demand in prompt.demands:
+        require_depth(demand.members, "request body", "member")
 
 
 def _require_part(part: Part, place: str) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "REMEMBERED",
     "TEXT_INPUT",
     "Attachment",
+    "Demand",
     "Document",
     "Image",
     "Opaque",
@@ -441,6 +442,23 @@ class Sampling:
         return [name for name in names if getattr(self, name) is not None]
 
 
+@frozen(eq=False)
+class Demand:
+    """Members of a whole request that only services of its own API can be asked for.
+
+    An answer without what they ask for would be another one than the one asked for.
+    """
+
+    api: str
+    """As of `kiro_asgi.model.unread.Unread`."""
+
+    members: Mapping[str, Any] = field(repr=False)
+    """As that API's services are sent them, objects within them as of `kiro_asgi.model.unread.Unread`."""
+
+    refusal: RequestError
+    """Why no other service can be asked."""
+
+
 _TURN: Final = frozenset((Turn,))
 _TOOL: Final = frozenset((Tool,))
 
@@ -502,6 +520,9 @@ class Prompt:
 
     unread: Unread | None = field(default=None, eq=False, kw_only=True)
     """As for `Text`."""
+
+    demands: tuple[Demand, ...] = field(default=(), eq=False, kw_only=True)
+    """What only services of the client's API can be asked for."""
 
     system_unread: Mapping[int, Unread] = field(factory=dict, eq=False, kw_only=True)
     """The same for system texts, by their index."""

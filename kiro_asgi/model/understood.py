@@ -20,8 +20,11 @@ def understood(prompt: Prompt, api: str) -> Prompt:
         api: The client API that the service speaks; empty for none.
 
     Raises:
-        RequestError: A part cannot be left out, and nothing stands for it.
+        RequestError: A part, or what is demanded, cannot be left out, and nothing stands for it.
     """
+    for demand in prompt.demands:
+        if demand.api != api:
+            raise demand.refusal
     if any(tool.opaque is not None and tool.opaque.api != api for tool in prompt.tools):
         prompt = evolve(prompt, tools=tuple(chain.from_iterable(_tools(tool, api) for tool in prompt.tools)))
     if not any(_is_foreign(part, api) for turn in prompt.turns for part in turn.parts):

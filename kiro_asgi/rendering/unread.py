@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from kiro_asgi.model.handling import Words, crossed
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import Opaque, Prompt
+from kiro_asgi.model.prompt import Demand, Opaque, Prompt
 from kiro_asgi.model.unread import Unread, restore
 
 WITHHELD: Final = "fields.withheld"
@@ -58,6 +58,22 @@ class WriteBack:
             members = {name: value for name, value in members.items() if name not in absent}
         self.written.update(_named(members, own))
         restore(own, members)
+
+    def whole(self, own: dict[str, Any], prompt: Prompt, words: Words, begun: Container[str] = ()) -> frozenset[str]:
+        """Write what *prompt* has for the whole into the body *own*: what is unread and demanded, and what is `said`.
+
+        What is demanded is not among the names by which a refusal leads to a request without it: the client reads it.
+
+        Raises:
+            RequestError: The operator keeps back what is demanded.
+        """
+        demands = [demand for demand in prompt.demands if demand.api == self.api]
+        self.into(own, _without(prompt.unread, demands), begun)
+        for demand in demands:
+            if any(self.without.get(name) == WITHHELD for name in (EVERY, *_named(demand.members, demand.members))):
+                raise demand.refusal
+            restore(own, demand.members)
+        return self.said(own, prompt, words)
 
     def said(self, own: dict[str, Any], prompt: Prompt, words: Words) -> frozenset[str]:
         """Write into the body *own*, which wins, what *prompt* says in another API of how it is handled; the names by
@@ -113,6 +129,14 @@ class WriteBack:
                     into[name] = {}
                     pending.append((value, into[name], where))
         return kept
+
+
+def _without(unread: Unread | None, demands: Iterable[Demand]) -> Unread | None:
+    """What is *unread* and not demanded."""
+    values = {id(value) for demand in demands for value in demand.members.values()}
+    if unread is None or not values:
+        return unread
+    return Unread(unread.api, {name: value for name, value in unread.members.items() if id(value) not in values})
 
 
 def _named(members: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:

@@ -524,7 +524,6 @@ KEPT_HERE: Any = (
     {"input": [{"type": "item_reference", "id": "msg_1"}]},
     {"input": [{"type": "compaction", "encrypted_content": "x"}]},
     {"context_management": [{"type": "compaction", "compact_threshold": 9}]},
-    {"prompt": {"id": "pmpt_1"}},
 )
 
 

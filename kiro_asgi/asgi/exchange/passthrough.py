@@ -109,8 +109,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "state.kept_here",
-        "The gateway stores or makes part of it: a named conversation, a compaction, an item that it does not know; or "
-        "it refuses a field, such as ``prompt``.",
+        "The gateway stores or makes part of it: a named conversation, a compaction, an item that it does not know.",
         lambda c: c.asks(Ask.STATE),
     ),
     Reason(

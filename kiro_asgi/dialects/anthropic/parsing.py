@@ -31,6 +31,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessagesRequestBody,
     MessagesTextBlock,
     MessagesTool,
+    OutputFormat,
     ThinkingBody,
     ToolChoiceBody,
 )
@@ -38,13 +39,14 @@ from kiro_asgi.dialects.anthropic.toolsets import named_apart, toolset_of
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
-from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.references import HELD, referred, refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
+    Demand,
     Opaque,
     Part,
     Prompt,
@@ -421,7 +423,7 @@ def parse_count(body: bytes) -> Prompt:
 def _read(body: bytes, cls: type[B], decoder: Decoder | None = None) -> B:
     value = read_json(body, decoder=decoder)
     # First: a thread's later requests may lack anything, and what they lack must not be what the error is about.
-    refuse_references(value)
+    refuse_references(value, HELD)
     return structure_value(value, cls, converter=CONVERTER, missing=FIELD_REQUIRED)
 
 
@@ -452,6 +454,7 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         handling=_handling(request, request.metadata or {}, marks),
         session=session_of(request.metadata or {}),
         schema=_schema(request),
+        demands=(*referred(request.unread, API), *_demands(request)),
         unread=BESIDE(request, **_in_part(request)),
         system_unread={index: more for index, (_, _, more) in enumerate(system) if more is not None},
     )
@@ -567,15 +570,30 @@ def _thinking(request: MessagesCountBody) -> Thinking:
     )
 
 
-def _schema(request: MessagesCountBody) -> Any:
-    """The schema of the answer; ``output_format`` is the former name of ``output_config.format``."""
-    place, output = "output_format", request.output_format
+def _demands(request: MessagesCountBody) -> Iterator[Demand]:
+    """A form of the answer that only services of the API may have."""
+    place, output = _format(request)
+    if output is not None and output.type != _FORM:
+        refusal = RequestError(f"{place}: only {_FORM} is supported", param=f"{place}.type")
+        given = {**output.unread, "type": output.type, **({} if output.schema is None else {"schema": output.schema})}
+        yield Demand(API, {"output_config": {"format": given}}, refusal)
+
+
+_FORM: Final = "json_schema"
+
+
+def _format(request: MessagesCountBody) -> tuple[str, OutputFormat | None]:
+    """The form of the answer, and its place; ``output_format`` is the former name of ``output_config.format``."""
     if request.output_config is not None and request.output_config.format is not None:
-        place, output = "output_config.format", request.output_config.format
-    if output is None:
+        return "output_config.format", request.output_config.format
+    return "output_format", request.output_format
+
+
+def _schema(request: MessagesCountBody) -> Any:
+    """The schema of the answer."""
+    place, output = _format(request)
+    if output is None or output.type != _FORM:
         return None
-    if output.type != "json_schema":
-        raise RequestError(f"{place}: only json_schema is supported", param=f"{place}.type")
     if output.schema is None:
         raise RequestError(f"{place}.schema: {FIELD_REQUIRED}", param=f"{place}.schema")
     return output.schema

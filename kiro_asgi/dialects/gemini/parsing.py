@@ -29,12 +29,14 @@ from kiro_asgi.dialects.gemini.shapes import (
     beside,
     camel_case,
 )
-from kiro_asgi.dialects.references import refuse_references
+from kiro_asgi.dialects.references import HELD, referred, refuse_references
 from kiro_asgi.dialects.structure import read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.prompt import (
+    Demand,
     Opaque,
     Prompt,
     Sampling,
@@ -321,12 +323,21 @@ _RANGES: Final = (
 _NOTHING: Final = GenerationConfig()
 _JSON: Final = "application/json"
 
-_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+_TEXT: Final = "text/plain"
+
+_NO_LOGPROBS: Final = "log probabilities are not available"
+_DEMANDED: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "response_logprobs": _NO_LOGPROBS,
+        "logprobs": _NO_LOGPROBS,
         "speech_config": "no service here answers with speech",
         "image_config": "no service here answers with images",
     }
 )
+"""Fields that only the service itself can be asked for, each with why others cannot."""
+
+_TRIVIAL: Final = frozenset({"response_logprobs", "logprobs"})
+"""Those of them that ask for nothing where they are false, or 0."""
 
 
 @frozen
@@ -357,7 +368,7 @@ def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
         RequestError: Not a legal request, or one that cannot be honoured; ``param`` names the place.
     """
     value = read_body(body)
-    refuse_references(value)
+    refuse_references(value, HELD)
     prompt = _prompt(structure_value(value, GenerateBody), model)
     return ParsedRequest(prompt, stream, GeminiOptions(grounded=any(tool.hosted for tool in prompt.tools)))
 
@@ -370,11 +381,11 @@ def parse_count(body: bytes, model: str) -> Prompt:
     """
     value = _COUNT.plain(read_json(body))
     for part in (value, object_of(value).get("generate_content_request")):
-        refuse_references(part)
+        refuse_references(part, HELD)
     request = structure_value(value, CountBody)
     if request.generate_content_request is not None:
         return _prompt(request.generate_content_request, model)
-    return _prompt(GenerateBody(contents=request.contents), model)
+    return _prompt(GenerateBody(contents=request.contents, unread=request.unread), model)
 
 
 def _prompt(request: GenerateBody, model: str) -> Prompt:
@@ -396,6 +407,7 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
         sampling=_sampling(config),
         schema=_schema(config),
         handling=_handling(request),
+        demands=(*_referred(request), *_demands(config)),
         unread=beside(request, **_in_part(request)),
     )
     require_depths(prompt)
@@ -462,7 +474,8 @@ def _thinking(config: ThinkingConfig) -> Thinking:
 
 
 def _sampling(config: GenerationConfig) -> Sampling:
-    _refuse(config)
+    if config.candidate_count not in (None, 0, 1):
+        raise unsupported("generation_config.candidate_count", "only one candidate can be made")
     for name, least, greatest in _RANGES:
         value = getattr(config, name)
         if value is not None and (value < least or (greatest is not None and value > greatest)):
@@ -482,27 +495,40 @@ def _sampling(config: GenerationConfig) -> Sampling:
     )
 
 
-def _refuse(config: GenerationConfig) -> None:
-    """Refuse fields that cannot be passed over without another answer."""
-    place = "generation_config"
-    if config.candidate_count not in (None, 0, 1):
-        raise unsupported(f"{place}.candidate_count", "only one candidate can be made")
-    if config.response_logprobs or config.logprobs:
-        raise unsupported(f"{place}.response_logprobs", "log probabilities are not available")
-    if wanted := {word.upper() for word in config.response_modalities or ()} - {"TEXT", "MODALITY_UNSPECIFIED"}:
-        raise unsupported(f"{place}.response_modalities", f"only TEXT can be answered, not {min(wanted)[:60]}")
-    for name, why in _REFUSED.items():
-        if getattr(config, name) is not None:
-            raise unsupported(f"{place}.{name}", why)
+def _referred(request: GenerateBody) -> Iterator[Demand]:
+    """What references stand for, spelled as the service does."""
+    for demand in referred(request.unread, API):
+        yield evolve(demand, members={camel_case(name): member for name, member in demand.members.items()})
+
+
+def _demands(config: GenerationConfig) -> Iterator[Demand]:
+    """What only the service itself can answer."""
+    for name, why in _DEMANDED.items():
+        value = getattr(config, name)
+        if value is not None and (name not in _TRIVIAL or value):
+            yield _demand({name: value}, unsupported(f"generation_config.{name}", why))
+    given = config.response_modalities or ()
+    if wanted := {word.upper() for word in given} - {"TEXT", "MODALITY_UNSPECIFIED"}:
+        message = f"only TEXT can be answered, not {min(wanted)[:60]}"
+        refusal = unsupported("generation_config.response_modalities", message)
+        yield _demand({"response_modalities": [*given]}, refusal)
+    if (kind := (config.response_mime_type or _TEXT).lower()) not in (_TEXT, _JSON):
+        message = f"expected {_TEXT} or {_JSON}, got {kind[:60]!r}"
+        names = ("response_mime_type", "response_schema", "response_json_schema")
+        members = {name: getattr(config, name) for name in names}
+        yield _demand(members, unsupported("generation_config.response_mime_type", message))
+
+
+def _demand(members: Mapping[str, Any], refusal: RequestError) -> Demand:
+    spelled = {camel_case(name): value for name, value in members.items() if value is not None}
+    return Demand(API, {"generationConfig": spelled}, refusal)
 
 
 def _schema(config: GenerationConfig) -> Mapping[str, Any] | None:
     """The schema of the answer; an empty one for any JSON object."""
-    kind = (config.response_mime_type or "text/plain").lower()
+    kind = (config.response_mime_type or _TEXT).lower()
     given = config.response_schema if config.response_json_schema is None else config.response_json_schema
     if kind == _JSON or (given is not None and config.response_mime_type is None):
         schema: Mapping[str, Any] = _json_schema(given or {})
         return schema
-    if kind != "text/plain":
-        raise unsupported("generation_config.response_mime_type", f"expected text/plain or {_JSON}, got {kind[:60]!r}")
     return None

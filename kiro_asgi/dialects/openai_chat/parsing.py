@@ -1,7 +1,8 @@
 """From the body of a Chat Completions request to a `ParsedRequest`.
 
-A field is honoured, mapped, ignored or refused.  It is refused when ignoring it would give an answer other than the one
-asked for (several choices, log probabilities, audio), and only then.
+A field is honoured, mapped, ignored, demanded or refused.  Where ignoring it would give an answer other than the one
+asked for, it is demanded of services of the API and refused for others (log probabilities); several choices and audio,
+which no answer of the gateway has room for, are always refused.
 
 One official field and the extensions in use ask for thinking.  Tools, and demands about them, have a present and a
 deprecated form.
@@ -44,7 +45,17 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Opaque, Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode, system_of
+from kiro_asgi.model.prompt import (
+    Demand,
+    Opaque,
+    Prompt,
+    Thinking,
+    ThinkingMode,
+    Tool,
+    ToolChoice,
+    ToolChoiceMode,
+    system_of,
+)
 from kiro_asgi.wire.json import count, object_of
 
 # Tools.
@@ -355,6 +366,7 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
         session=_session(request),
         verbosity=read_verbosity(request.verbosity, "verbosity"),
         schema=_schema(request),
+        demands=tuple(_demands(request)),
         unread=BESIDE(request, **_in_part(request)),
     )
     require_depths(prompt, (*(taken.turn for taken in before.messages), *before.tools))
@@ -416,12 +428,30 @@ def _refuse(request: ChatRequestBody, before: _Before) -> None:
         raise _no_messages(request)
     if request.n is not None and request.n != 1:
         raise unsupported("n", "only one choice can be made")
-    if request.logprobs or request.top_logprobs:
-        raise unsupported("logprobs" if request.logprobs else "top_logprobs", "log probabilities are not available")
     if any(modality != "text" for modality in request.modalities or ()):
         raise unsupported("modalities", "only text can be answered")
     if request.audio is not None:
         raise unsupported("audio", "audio output is not supported")
+
+
+def _demands(request: ChatRequestBody) -> Iterator[Demand]:
+    """What only services of the API can answer."""
+    for name, why in _DEMANDED.items():
+        if value := getattr(request, name):
+            yield Demand(API, {name: value}, unsupported(name, why))
+    if isinstance(given := request.response_format, Raw):
+        refusal = invalid("response_format.type", f"unknown format: {str(given.value.get('type'))[:60]}")
+        yield Demand(API, {"response_format": given.value}, refusal)
+
+
+_NO_LOGPROBS: Final = "log probabilities are not available"
+_DEMANDED: Final = MappingProxyType(
+    {
+        "logprobs": _NO_LOGPROBS,
+        "top_logprobs": _NO_LOGPROBS,
+    }
+)
+"""Fields that only services of the API can be asked for, each with why others cannot."""
 
 
 def _no_messages(request: ChatRequestBody) -> Exception:
@@ -436,8 +466,6 @@ def _schema(request: ChatRequestBody) -> Mapping[str, Any] | None:
             return {}
         case ChatJsonSchemaFormat(json_schema):
             return json_schema.schema or {}
-        case Raw(value):
-            raise invalid("response_format.type", f"unknown format: {str(value.get('type'))[:60]}")
         case _:
             return None
 

@@ -31,7 +31,8 @@ class Fate(Enum):
     """It has no effect, and is not looked at."""
 
     REFUSED = "refused"
-    """The request is an error, because leaving it out would give another answer than the one asked for."""
+    """The request is an error but at services of the API, which are sent it: leaving it out would give another answer
+    than the one asked for."""
 
 
 @frozen

@@ -21,6 +21,7 @@ from kiro_asgi.dialects.openai_responses.compaction import compacting, is_trigge
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking, Taken
 from kiro_asgi.dialects.openai_responses.shapes import (
+    API,
     BESIDE,
     CONVERTER,
     ResponsesBody,
@@ -33,7 +34,7 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Prompt, Sampling, Text, Thinking, ThinkingMode, Tool, Turn, system_of
+from kiro_asgi.model.prompt import Demand, Prompt, Sampling, Text, Thinking, ThinkingMode, Tool, Turn, system_of
 from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"
@@ -352,6 +353,7 @@ def _parsed(
         verbosity=read_verbosity(request.text.verbosity if request.text else None, "text.verbosity"),
         max_tool_calls=request.max_tool_calls,
         schema=_schema(request),
+        demands=tuple(_demands(request)),
         unread=BESIDE(request, **_in_part(request)),
     )
     require_depths(prompt, before.checked())
@@ -455,18 +457,27 @@ _CHOICE: Final = frozenset({"type", "name", "function", "namespace"})
 
 def _refuse(request: ResponsesBody) -> None:
     """Stop at what cannot be honoured."""
-    for name, why in _REFUSED.items():
-        if getattr(request, name) not in (None, False):
-            raise unsupported(name, why)
     if not request.model:
         raise missing("model", NO_MODEL)
     if request.input is None:
+        for demand in _demands(request):
+            raise demand.refusal
         raise _no_input(request)
     for name, least, greatest in _RANGES:
         _within(name, getattr(request, name), least, greatest)
     if request.background and request.store is False:
         raise unsupported("background", "a response that is made in the background has to be stored")
     _one_of("truncation", request.truncation, _TRUNCATIONS)
+
+
+def _demands(request: ResponsesBody) -> Iterator[Demand]:
+    """What only services of the API can be asked for."""
+    for name, why in _REFUSED.items():
+        if (value := getattr(request, name)) not in (None, False):
+            yield Demand(API, {name: value}, unsupported(name, why))
+    if request.text is not None and isinstance(given := request.text.format, Raw):
+        refusal = invalid("text.format.type", f"unknown format: {str(given.value.get('type'))[:60]}")
+        yield Demand(API, {"text": {"format": given.value}}, refusal)
 
 
 def _nothing_to_read(items: Any) -> RequestError:
@@ -529,8 +540,6 @@ def _schema(request: ResponsesBody) -> Mapping[str, Any] | None:
             return {}
         case ResponsesJsonSchemaFormat(schema):
             return schema
-        case Raw(value):
-            raise invalid("text.format.type", f"unknown format: {str(value.get('type'))[:60]}")
         case _:
             return None
 

@@ -19,7 +19,6 @@ from attrs import define, field
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
-from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.kept import references
 from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.response import RenderedResponse
@@ -48,12 +47,8 @@ _CLIENT_TOOLS: Final = frozenset({*_FUNCTIONS, "custom", *CLIENT_TOOLS})
 _OURS: Final = ("previous_response_id", "conversation", "background", "client_metadata")
 """Fields that are for the gateway alone."""
 
-_STATE: Final = (
-    "conversation",
-    "context_management",
-    *(name for name, support in FIELDS.items() if support.fate is Fate.REFUSED),
-)
-"""Fields that only the gateway can do something about, if it is to refuse them."""
+_STATE: Final = ("conversation", "context_management")
+"""Fields that only the gateway can do something about."""
 
 _WISHES: Final[Mapping[str, Ask]] = MappingProxyType(
     {"max_output_tokens": Ask.MAX_TOKENS, "temperature": Ask.SAMPLING, "top_p": Ask.SAMPLING}

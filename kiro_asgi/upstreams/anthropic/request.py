@@ -399,8 +399,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     fields |= {name: value for name, value in optional.items() if value}
     fields["messages"] = [_message(draft, blocks, write) for draft in drafts]
     fields = marked(fields, prompt.cache)
-    write.into(fields, prompt.unread, _BEGUN)
-    said = write.said(fields, prompt, options.words)
+    said = write.whole(fields, prompt, options.words, _BEGUN)
     if user_id and not {"metadata", "user_id"} & {*fields, *options.without}:
         fields["metadata"] = {"user_id": user_id}
     bounded(fields, blocks.marked, notes)

@@ -332,8 +332,7 @@ def document(
         ],
     }
     written = {key: value for key, value in body.items() if value}
-    write.into(written, prompt.unread)
-    said = write.said(written, prompt, WORDS)
+    said = write.whole(written, prompt, WORDS)
     return GeminiBody(written, names, notes, frozenset(write.written), said)
 
 

@@ -333,8 +333,7 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     body |= tools
     if "response_format" in body:
         body["response_format"] = as_named(body["response_format"], prompt.unread, "response_format", "json_schema")
-    write.into(body, prompt.unread, _BEGUN)
-    said = write.said(body, prompt, options.words)
+    said = write.whole(body, prompt, options.words, _BEGUN)
     _leave_out(body, options.without)
     return ChatBody(body, names.changed(), notes.found(), frozenset(write.written), said)
 

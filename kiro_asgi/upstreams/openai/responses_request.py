@@ -142,8 +142,7 @@ def document(
     body |= tools
     if "format" in body.get("text", {}):
         body["text"]["format"] = as_named(body["text"]["format"], prompt.unread, "text", "format")
-    write.into(body, prompt.unread, _BEGUN)
-    said = write.said(body, prompt, NO_WORDS if custom else WORDS)
+    said = write.whole(body, prompt, NO_WORDS if custom else WORDS, _BEGUN)
     leave_out(body, without)
     fit(body, facts, notes)
     return ChatBody(body, names.changed(), notes.found(), frozenset(write.written), said)

@@ -27,6 +27,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     Turn,
 )
+from kiro_asgi.model.understood import understood
 
 USER = {"role": "user", "content": "hi"}
 TOOLS = [
@@ -45,7 +46,7 @@ def parse(**fields: Any) -> ParsedRequest:
 
 def refused(**fields: Any) -> RequestError:
     with pytest.raises(RequestError) as caught:
-        parse(**fields)
+        understood(parse(**fields).prompt, "")
     assert caught.value.status == 400
     return caught.value
 

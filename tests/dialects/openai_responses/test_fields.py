@@ -16,6 +16,7 @@ from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.openai_responses.shapes import ITEMS, TOOLS, ResponsesBody
 from kiro_asgi.dialects.structure import members_of
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.understood import understood
 
 TOOL = {"type": "function", "name": "f"}
 
@@ -88,7 +89,7 @@ def test_a_field_has_its_fate(name: str) -> None:
     fate = FIELDS[name].fate
     if fate is Fate.REFUSED:
         with pytest.raises(RequestError) as caught:
-            parse(**{name: VALUES[name]})
+            understood(parse(**{name: VALUES[name]}).prompt, "")
         assert (caught.value.param, caught.value.code) == (name, "unsupported_value")
         return
     plain, other = parse(), parse(**{name: VALUES.get(name, {"any": ["thing"]})})
