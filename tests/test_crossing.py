@@ -1,4 +1,4 @@
-"""What crosses from each client API to each service, as the page *What carries what* has it (issue 34, 2)."""
+"""What crosses from each client API to each service, as the page *What carries what* has it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ pinned = pytest.mark.skipif(not AS_RECORDED, reason="the table is of other versi
 @pinned
 @pytest.mark.parametrize("api", APIS)
 def test_every_member_of_a_request_has_its_fate(api: str) -> None:
-    """It is read, passed, noted or refused, as the page has it; none is left out without a word (issue 34, 10)."""
+    """It is read, passed, noted or refused, as the page has it; none is left out without a word."""
     found = found_in_requests(api)
 
     assert [*silent(found)] == []
@@ -43,12 +43,12 @@ def test_every_member_of_an_answer_has_its_use(family: str) -> None:
 
 
 def test_every_endpoint_is_served_or_has_a_reason() -> None:
-    """Whatever an SDK can ask for (issue 34, 10)."""
+    """Whatever an SDK can ask for."""
     assert [*unexplained()] == []
 
 
 def test_every_model_has_a_family() -> None:
-    """Names follow a pattern (issue 34, 10)."""
+    """Names follow a pattern."""
     assert [*strangers()] == []
 
 

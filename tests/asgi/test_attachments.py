@@ -101,7 +101,7 @@ SPELLINGS = (
 @EACH_DIALECT
 @pytest.mark.parametrize("url", SPELLINGS, ids=range(len(SPELLINGS)))
 async def test_an_image_is_taken_in_any_spelling(dialect, url, gateway, sim):
-    """The service gets plain base64, and the format that the bytes have (issue 11, E23)."""
+    """The service gets plain base64, and the format that the bytes have."""
     exchange = await ask(dialect, image_part(dialect, url)).run(gateway())
 
     assert text_of(dialect, exchange)

@@ -1,4 +1,4 @@
-"""What a service lists of a model corrects what the built-in table says of it (issue 11, A4)."""
+"""What a service lists of a model corrects what the built-in table says of it."""
 
 from __future__ import annotations
 

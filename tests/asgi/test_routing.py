@@ -176,7 +176,7 @@ NOT_SERVED = [(path, row.why) for row in UNSERVED for path in row.paths]
 
 @pytest.mark.parametrize(("path", "why"), NOT_SERVED)
 def test_what_is_not_served_is_told_with_the_reason(path, why):
-    """Each endpoint that a vendor has and the gateway has not, whatever is below it: by name and why (issue 34, 10)."""
+    """Each endpoint that a vendor has and the gateway has not, whatever is below it: by name and why."""
     served = ROUTES.contains(http_scope("POST", f"/v1/{path}"))
     for rest in ("/x_1", "/x_1/y") if served else ("", "/x_1", "/x_1/y"):
         with pytest.raises(RouteNotFound) as caught:

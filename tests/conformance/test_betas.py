@@ -1,4 +1,4 @@
-"""Beta features that a client asks for, from the official client through a translation to the service (issue 11)."""
+"""Beta features that a client asks for, from the official client through a translation to the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks for the prompt cache, from the official client through a translation to the service (issue 11, E20)."""
+"""Marks for the prompt cache, from the official client through a translation to the service."""
 
 from __future__ import annotations
 

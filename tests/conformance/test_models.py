@@ -66,7 +66,7 @@ def unkept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def test_what_a_service_lists_is_shown(unkept: Gateway, clients: Clients) -> None:
-    """Whatever the table says of a model (issue 11, A4)."""
+    """Whatever the table says of a model."""
     efforts = {"output_config": {"properties": {"effort": {"enum": ["low", "high"]}}}}
     entry = {
         "modelId": "claude-opus-4.7",

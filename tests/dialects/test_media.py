@@ -45,7 +45,7 @@ ENCODINGS: tuple[tuple[str, Encode], ...] = (
 @pytest.mark.parametrize(("parameters", "encode"), ENCODINGS)
 @given(tail=st.binary(max_size=100))
 def test_every_spelling_is_read(scheme: str, parameters: str, encode: Encode, tail: bytes) -> None:
-    """Images and files by ``data:`` URL in any spelling come out in one (issue 11, E23)."""
+    """Images and files by ``data:`` URL in any spelling come out in one."""
     image, file = PNG + tail, PDF + tail
     for media_type in ("image/png", "IMAGE/PNG", "image/x-png", "", "application/octet-stream", "text/plain"):
         url = f"{scheme}{media_type}{parameters},{encode(image)}"

@@ -92,6 +92,22 @@ CASES: list[tuple[str, Dialect, dict[str, Any], list[tuple[str, int, str]]]] = [
         ],
     ),
     (
+        "chat-system",
+        CHAT,
+        {
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "stop_sequences": ["STOP"],
+            "messages": [HI],
+        },
+        [("shapes.messages", 2, "system"), ("fields.ignored", 1, "system[0].cache_control")],
+    ),
+    (
+        "chat-system-of-no-form",
+        CHAT,
+        {"system": 5, "stop": "HALT", "stop_sequences": ["STOP"], "messages": [HI]},
+        [("fields.ignored", 2, "system")],
+    ),
+    (
         "messages-compacted",
         MESSAGES,
         {"messages": [HI, said("assistant", {"type": "compaction", "content": "So far."}), HI]},

@@ -1,4 +1,4 @@
-"""Blocks of the Messages API in Chat Completions, where some clients send them.
+"""Blocks and fields of the Messages API in Chat Completions, where some clients send them.
 
 Source: https://docs.anthropic.com/en/api/messages
 """
@@ -15,10 +15,22 @@ from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import DocumentBlock, PictureBlock, SealedThinking, UseBlock
 from kiro_asgi.model.prompt import Document, Image, ThinkingPart, ToolCallPart
-from kiro_asgi.wire.json import text_of
+from kiro_asgi.wire.json import objects_of, text_of
 
 _DATA: Final = MappingProxyType({"url": "url", "base64": "data"})
 """Type of a source to its member with the address, or with the bytes."""
+
+
+def texts_beside(system: Any) -> list[str]:
+    """The texts of ``system``, which the API has beside the messages: one, or blocks; what is neither has none."""
+    given = [system] if type(system) is str else [text_of(block, "text") for block in objects_of(system)]
+    return [text for text in given if text]
+
+
+def stops_beside(stop_sequences: Any) -> tuple[str, ...]:
+    """The texts of ``stop_sequences``; none where it is anything but texts."""
+    given = tuple(stop_sequences) if type(stop_sequences) is list else ()
+    return given if all(type(each) is str for each in given) else ()
 
 
 def read_sealed(part: SealedThinking, _: str) -> ThinkingPart:

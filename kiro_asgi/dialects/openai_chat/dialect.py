@@ -19,6 +19,7 @@ from kiro_asgi.dialects.base import (
 from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, EMBED
 from kiro_asgi.dialects.openai_chat import embeddings
+from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse, parse_recalled
@@ -117,6 +118,7 @@ _READING: Final = Reading(
         {
             **{(ChatRequestBody, name): "" for name in HANDLED},
             (ChatRequestBody, "input"): "fields.ignored",
+            **{(ChatRequestBody, name): "" for name in ("system", "stop_sequences")},
             (JsonSchema, "name"): "fields.no_effect",
             (JsonSchema, "strict"): "",
         }
@@ -130,11 +132,22 @@ _SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functi
 """A field, and the older one that does not count beside it."""
 
 
+def _unread_beside(value: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is not read of the Messages API's own fields."""
+    for at, block in enumerate(objects_of(value.get("system"))):
+        yield from (("fields.ignored", f"system[{at}].{name}") for name in block if name not in ("type", "text"))
+    if value.get("system") and not texts_beside(value["system"]):
+        yield "fields.ignored", "system"
+    if (stops := value.get("stop_sequences")) and (value.get("stop") or not stops_beside(stops)):
+        yield "fields.ignored", "stop_sequences"
+
+
 def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
     yield from unread_words(value, API)
     yield from (("shapes.messages", place) for place in foreign_shapes(value))
+    yield from _unread_beside(value)
     for name in _NUMBERS:
         if value.get(name) and getattr(prompt.sampling, name) is None:
             yield "values.unknown", name

@@ -26,6 +26,7 @@ from attrs import evolve, frozen
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
+from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import MessageReader, Taken
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
@@ -49,6 +50,8 @@ from kiro_asgi.model.prompt import (
     Demand,
     Opaque,
     Prompt,
+    Sampling,
+    Text,
     Thinking,
     ThinkingMode,
     Tool,
@@ -343,6 +346,8 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
     before = _Before() if decoder is None else _Before(*(decoder.known(name) for name in reversed(_ARRAYS)))
     _refuse(request, before)
     conversation = MessageReader()
+    if texts := [Text(text) for text in texts_beside(request.system)]:
+        conversation.system, conversation.system_place = texts, "system"
     conversation.read(request.messages or (), before.messages)
     new = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or (), len(before.tools)))
     tools, tool_choice = _choose(request, (*before.tools, *new))
@@ -357,9 +362,7 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
         tools=tools,
         tool_choice=tool_choice,
         thinking=_read_thinking(request),
-        sampling=read_sampling(
-            request, {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
-        ),
+        sampling=_sampling(request),
         metadata=_metadata(request),
         handling=handling,
         cache=LONGEST if handling.retention else "",
@@ -388,6 +391,13 @@ def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
         if turn is not None and not turn_lasts(turn):
             return
         yield Read(taken, turn is not None and holds_file(turn))
+
+
+def _sampling(request: ChatRequestBody) -> Sampling:
+    if request.stop is None and (stops := stops_beside(request.stop_sequences)):
+        request = evolve(request, stop=stops)
+    limits = {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
+    return read_sampling(request, limits)
 
 
 _AS_SENT: Final = ("metadata", "user", "safety_identifier", "prompt_cache_key")

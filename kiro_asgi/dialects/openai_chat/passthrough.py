@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES
@@ -86,6 +87,10 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
 
 def foreign_shapes(document: Mapping[str, Any]) -> Iterator[str]:
     """Places of what has the form of the Messages API in a request of this one."""
+    if texts_beside(document.get("system")):
+        yield "system"
+    if not document.get("stop") and stops_beside(document.get("stop_sequences")):
+        yield "stop_sequences"
     for index, tool in enumerate(objects_of(document.get("tools"))):
         for place, each in ((f"tools[{index}]", tool), (f"tools[{index}].function", object_of(tool.get("function")))):
             if "input_schema" in each:

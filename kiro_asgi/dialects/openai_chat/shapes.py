@@ -3,8 +3,9 @@
 What is not declared here is kept for services of the same API, so a field that the API gains tomorrow is not an error.
 ``Any`` stands where extensions of other vendors are read as far as they make sense and are never refused.
 
-Some clients, Cursor's agent mode among them, send shapes of the Messages API here: tools with an ``input_schema``, and
-blocks such as ``tool_use``, ``tool_result`` and ``image``.  They are read as what they are.
+Some clients, Cursor's agent mode among them, send shapes of the Messages API here: tools with an ``input_schema``,
+blocks such as ``tool_use``, ``tool_result`` and ``image``, or the system text beside the messages.  They are read as
+what they are.
 
 Source: https://platform.openai.com/docs/api-reference/chat/create
 """
@@ -388,6 +389,10 @@ class ChatRequestBody(Shape):
 
     input: Any = None
     """Not of this API; a client that sends it means the Responses API."""
+
+    system: Any = None
+    stop_sequences: Any = None
+    """Of the Messages API, and read as what they are there."""
 
     top_k: Any = None
     seed: Any = None

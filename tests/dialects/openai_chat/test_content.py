@@ -61,7 +61,7 @@ def used(*content: Any) -> list[Any]:
 
 
 def test_calls_and_results_in_blocks_of_the_messages_api() -> None:
-    """Cursor's agent mode sends them here; they are calls, results, images and documents (issue 34, 9; row 2.7)."""
+    """Cursor's agent mode sends them here; they are calls, results, images and documents."""
     result = {
         "type": "tool_result",
         "tool_use_id": "t1",

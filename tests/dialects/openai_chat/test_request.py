@@ -233,8 +233,44 @@ def test_tool_choice(choice: Any, expected: ToolChoice, tools: tuple[Tool, ...])
     ],
 )
 def test_tools_of_the_messages_api(tool: dict[str, Any]) -> None:
-    """Their schema stands under another name, which clients such as Cursor send here (issue 34, 9; row 2.7)."""
+    """Their schema stands under another name, which clients such as Cursor send here."""
     assert parse(tools=[tool]).prompt.tools == (evolve(F, strict=False),)
+
+
+@pytest.mark.parametrize(
+    ("system", "texts"),
+    [
+        ("Be brief.", ("Be brief.",)),
+        ([{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}], ("Be brief.", "Be kind.")),
+        ([{"type": "text", "text": ""}, {"type": "hologram"}, "x"], ()),
+        ("", ()),
+        (None, ()),
+        (5, ()),
+    ],
+)
+@pytest.mark.parametrize("also", [(), ({"role": "system", "content": "Say please."},)])
+def test_the_system_text_of_the_messages_api(system: Any, texts: tuple[str, ...], also: tuple[Any, ...]) -> None:
+    """It stands beside the messages, and comes before those of the system."""
+    prompt = parse(system=system, messages=[*also, USER]).prompt
+
+    assert prompt.system == (*texts, *(each["content"] for each in also))
+    assert prompt.turns == parse().prompt.turns or also
+    assert prompt.system_place == ("system" if texts else "messages[0]" if also else "")
+
+
+@pytest.mark.parametrize(
+    ("stop", "sequences", "expected"),
+    [
+        (None, ["A", "B"], ("A", "B")),
+        ("C", ["A"], ("C",)),
+        (None, [], ()),
+        (None, ["A", 5], ()),
+        (None, "A", ()),
+    ],
+)
+def test_stop_sequences_of_the_messages_api(stop: Any, sequences: Any, expected: tuple[str, ...]) -> None:
+    """They count where the API's own field says nothing."""
+    assert parse(stop=stop, stop_sequences=sequences).prompt.sampling.stop == expected
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def test_spellings(name: str, expected: str) -> None:
 
 
 def test_a_model_that_no_list_has_is_asked_as_its_version_says() -> None:
-    """A kind that comes next, and a version that comes next, are no reason to ask in the oldest form (issue 34, 10)."""
+    """A kind that comes next, and a version that comes next, are no reason to ask in the oldest form."""
     for name in ("claude-nextkind-5-2", "claude-haiku-7", "claude-opus-12-3"):
         card = named(name)
         assert (card.efforts, card.context_window, card.max_output_tokens) == (FIVE, 1_000_000, 128_000)
@@ -322,7 +322,7 @@ EFFORTS = frozenset({ThinkingForm.EFFORT})
 def test_the_list_says_how_to_ask_for_thinking(
     thinking: Any, forms: frozenset[ThinkingForm], asked: str | None
 ) -> None:
-    """Whatever the version in the name suggests (issue 11, A4)."""
+    """Whatever the version in the name suggests."""
     listed = {"data": [{"id": "claude-sonnet-4-5-20250929", "capabilities": {"thinking": thinking}}]}
     (card,) = ANTHROPIC.parse_models(json.dumps(listed).encode()).cards
 

@@ -1,4 +1,4 @@
-"""JSON Schema for the answer, as newer models take it (issue 11, C10)."""
+"""JSON Schema for the answer, as newer models take it."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_hosted_tools_are_offered_like_all_others() -> None:
 def test_strict_is_demanded_where_the_service_can_keep_it(
     schema: dict[str, Any], kept: bool, settings: dict[str, Any]
 ) -> None:
-    """It refuses a tool whose schema leaves anything open; a note says that such a demand is left out (issue 34, 2)."""
+    """It refuses a tool whose schema leaves anything open; a note says that such a demand is left out."""
     prompt = ask(user("q"), tools=(Tool("f", "d", schema, strict=True),))
     [tool] = body(prompt, **settings)["tools"]
 
