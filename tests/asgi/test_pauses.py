@@ -127,7 +127,7 @@ async def test_a_failure_before_content_is_one_more_try(app, sim):
     assert exchange.json()["usage"]["output_tokens"] == 3 * OUTPUT
 
 
-@pytest.mark.parametrize("slices", [{"limits": {"request_timeout": 0.5}}, {"stream": {"idle_timeout": 0.3}}])
+@pytest.mark.parametrize("slices", [{"limits": {"request_timeout": 1.5}}, {"stream": {"idle_timeout": 0.8}}])
 async def test_time_counts_on(app, sim, slices):
     """The whole answer has the time of one answer, and silence is silence."""
     sim.enqueue(

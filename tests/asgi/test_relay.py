@@ -305,7 +305,7 @@ async def test_a_longer_prompt_is_waited_for_longer(tokens, thinking, seconds, g
 async def test_a_silent_service_is_asked_once_more(gateway, sim):
     """Decision 0a: silence is met twice; the client, told by the gateway's last try, need not try itself."""
     sim.enqueue((simulator.Stall(),), GOOD)
-    app = gateway(kiro={"first_token_timeout": 0.3}, retry={"timeout_attempts": 2})
+    app = gateway(kiro={"first_token_timeout": 0.8}, retry={"timeout_attempts": 2})
     assert text_of("openai", await ask("openai", "hi", stream=True).run(app)) == "good"
     sim.forget()
     exchange = await ask("openai", "sim:stall", stream=True).run(app)
@@ -332,7 +332,7 @@ async def test_waiting_for_a_connection_is_not_the_services_silence(gateway, sim
 @EACH_MODE
 async def test_waiting_for_a_connection_has_a_limit(dialect, stream, gateway, sim):
     """R44: `request_timeout` bounds it, also where those who have the connections never give them back: 503."""
-    app = gateway(fresh=True, limits={"connections": 2, "request_timeout": 0.4})
+    app = gateway(fresh=True, limits={"connections": 2, "request_timeout": 1.5})
     stuck = [ask(dialect, "sim:flood=64", stream=True, max_tokens=10**9) for _ in range(2)]
 
     async def block(message):
@@ -344,7 +344,7 @@ async def test_waiting_for_a_connection_has_a_limit(dialect, stream, gateway, si
             clients.start_soon(exchange.run, app)
         assert await comes_true(sim, lambda: len(sim.requests) == 2)
         await anyio.sleep(0.1)
-        with anyio.fail_after(3):
+        with anyio.fail_after(15):
             third = await ask(dialect, "hi", stream=stream).run(app)
         clients.cancel_scope.cancel()
 
@@ -413,10 +413,10 @@ async def test_a_slow_client_is_not_taken_for_a_silent_service(dialect, gateway,
     exchange = ask(dialect, "hi", stream=True)
 
     async def slow(message):
-        await anyio.sleep(0.15)
+        await anyio.sleep(0.6)
 
     exchange.on_send = slow
-    await exchange.run(gateway(stream={"idle_timeout": 0.12}))
+    await exchange.run(gateway(stream={"idle_timeout": 0.5}))
 
     assert text_of(dialect, exchange) == "one two three"
 
@@ -424,12 +424,12 @@ async def test_a_slow_client_is_not_taken_for_a_silent_service(dialect, gateway,
 @EACH_DIALECT
 async def test_one_call_has_a_limit_of_its_own(dialect, gateway, sim):
     """F056: however lively the answer is."""
-    app = gateway(limits={"request_timeout": 0.3})
+    app = gateway(limits={"request_timeout": 1.0})
     began = anyio.current_time()
     exchange = await ask(dialect, "sim:count=1000 sim:slow=0.02", stream=True).run(app)
 
     assert cut_of(dialect, exchange)["type"] == "timeout_error"
-    assert 0.3 <= anyio.current_time() - began < 5
+    assert 1.0 <= anyio.current_time() - began < 10  # of 20 that the answer would take
 
 
 # Early commit.
