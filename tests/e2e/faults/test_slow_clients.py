@@ -15,7 +15,8 @@ pytestmark = pytest.mark.anyio
 
 MIB = 1024 * 1024
 SLOW = 3
-SIZE = 3 * MIB
+SIZE = 12 * MIB
+"""Of an answer: more than the buffers of the system grow to for one that is read in many small pieces."""
 
 
 class Gate:
