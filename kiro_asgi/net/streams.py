@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 64 * 1024
 """Bytes of a body that go with the head: more would be copied for nothing."""
 
-_LEAST: Final = 16 * 1024
+_LEAST: Final = 8 * 1024
 _MOST: Final = 64 * 1024
 """Bytes of one read, at least and at most."""
 
-_DEAR: Final = 0.008
+_DEAR: Final = 0.005
 """Seconds in which the library may take a read apart; then the next one is of fewer bytes.  A service that sends each
 event in a chunk of its own has hundreds of them in one read, and other answers wait meanwhile."""
 

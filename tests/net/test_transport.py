@@ -504,5 +504,5 @@ async def test_reads_that_take_long_to_be_taken_apart_become_shorter():
         while there.asked < 64 * 1024:
             await stream.read(64 * 1024)
 
-    assert sizes == [64 * 1024, 32 * 1024, *[16 * 1024] * 4]
+    assert sizes == [64 * 1024, 32 * 1024, 16 * 1024, *[8 * 1024] * 3]
     assert turns > 3 * 5
