@@ -53,6 +53,23 @@ async def give_way() -> None:
         await checkpoint()
 
 
+@define
+class Portion:
+    """How many bytes to take at once: half as many where the last took long, else twice as many, within bounds."""
+
+    _least: int
+    _most: int
+    _long: float
+    """Seconds."""
+
+    size: int
+    """Of the next."""
+
+    def took(self, seconds: float) -> None:
+        """The last took so many."""
+        self.size = max(self.size // 2, self._least) if seconds > self._long else min(self.size * 2, self._most)
+
+
 def way_into() -> Callable[[Callable[[], object]], object]:
     """Return a function that has the running event loop call another one soon, from any thread.
 

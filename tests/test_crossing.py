@@ -75,12 +75,13 @@ def asked(api: str, said: Mapping[str, Any], choice: Choice) -> tuple[Any, set[s
     dialect, base = APIS[api]
     body = json.dumps({**base, **said}).encode()
     parsed = dialect.parse(body)
-    prompt, left_out = choice.provider.adapted(parsed.prompt, choice.name, choice.model)
+    upstream = choice.provider.asking(choice.model)
+    prompt, left_out = choice.provider.adapted(parsed.prompt, choice.name, choice.model, upstream)
     conversation = CONVERSATION if parsed.prompt.session else ""
-    put = choice.provider.asking(choice.model).render(prompt, choice.model, PLACEHOLDER, conversation)
+    put = upstream.render(prompt, choice.model, PLACEHOLDER, conversation)
     notes = (*dialect.notes(body, parsed), *left_out, *put.notes)
     headers = {f"header {name.decode()}": value.decode() for name, value in put.request.headers}
-    rules = {note.rule for note in holding(notes, choice.provider.asking(choice.model).traits.api)}
+    rules = {note.rule for note in holding(notes, upstream.traits.api)}
     return {**put.document, **headers}, rules
 
 

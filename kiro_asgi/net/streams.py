@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
-from kiro_asgi.loops import give_way
+from kiro_asgi.loops import Portion, give_way
 
 if TYPE_CHECKING:
     import ssl
@@ -43,14 +43,14 @@ class InterleavedStream:
     The head of a request goes out together with the beginning of its body: in one packet instead of two.
     """
 
-    __slots__ = ("_came", "_head", "_in_request", "_most", "_stream", "process")
+    __slots__ = ("_came", "_head", "_in_request", "_portion", "_stream", "process")
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
         self._head = b""
         self._in_request = False
         self._came = math.inf
-        self._most = _MOST
+        self._portion = Portion(_LEAST, _MOST, _DEAR, _MOST)
         self.process: Callable[[], Awaitable[float | None]] | None = None
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the interface
@@ -58,15 +58,14 @@ class InterleavedStream:
         if self._head:
             await self.write(b"", timeout)
         self._in_request = False
-        if perf_counter() - self._came > _DEAR:
-            self._most = max(self._most // 2, _LEAST)
+        took = perf_counter() - self._came
+        self._portion.took(took)
+        if took > _DEAR:
             await give_way()
-        else:
-            self._most = min(self._most * 2, _MOST)
         if self.process is not None:
             timeout = await self.process()
         try:
-            data = await self._stream.read(min(max_bytes, self._most), timeout)
+            data = await self._stream.read(min(max_bytes, self._portion.size), timeout)
             self._came = perf_counter()
             return data
         except BaseException as error:

@@ -128,7 +128,7 @@ def effect(dialect: Dialect, body: dict[str, Any], choice: Choice) -> Any:
     provider: Provider = choice.provider
     try:
         parsed = dialect.parse(data)
-        prompt, left_out = provider.adapted(parsed.prompt, choice.name, choice.model)
+        prompt, left_out = provider.adapted(parsed.prompt, choice.name, choice.model, provider.asking(choice.model))
         put = provider.setup.upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
     except KiroAsgiError as error:
         return error.message

@@ -332,8 +332,9 @@ def _fate(base: Effect, found: list[Effect], required: bool) -> Fate:
 def _asked(parsed: ParsedRequest, choice: Choice) -> tuple[Any, frozenset[Any]]:
     """What one service is asked, and the notes on that."""
     try:
-        prompt, left_out = choice.provider.adapted(parsed.prompt, choice.name, choice.model)
-        put = choice.provider.asking(choice.model).render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
+        upstream = choice.provider.asking(choice.model)
+        prompt, left_out = choice.provider.adapted(parsed.prompt, choice.name, choice.model, upstream)
+        put = upstream.render(prompt, choice.model, PLACEHOLDER, CONVERSATION)
     except KiroAsgiError as error:
         return error.message, frozenset()
     notes = {(choice.name, note.rule, note.times) for note in (*left_out, *put.notes)}

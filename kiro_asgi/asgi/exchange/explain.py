@@ -209,7 +209,7 @@ def _rules_of(api: DialectManifest) -> Declared:
 
 def _adapted(prompt: Prompt, choice: Choice, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     upstream, setup = choice.provider.asking(choice.model), choice.provider.setup
-    adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model)
+    adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model, upstream)
     rendered = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {
         "as_it_is": False,

@@ -157,8 +157,8 @@ class ExchangeFactory(Settler[ClientRequest]):
         prompt = await self._attachments.fetched(prompt, provider.setup.upstream.fetches, hold)
 
         def estimated() -> float:
-            adapted, _ = provider.adapted(prompt, route.name, model)
             upstream = provider.asking(model)
+            adapted, _ = provider.adapted(prompt, route.name, model, upstream)
             return upstream.estimate_tokens(upstream.render(adapted, model, credential), self._estimator)
 
         return self._calibration.tokens(model.id, await self._offload.run(size, estimated))

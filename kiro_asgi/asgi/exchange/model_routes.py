@@ -105,7 +105,7 @@ class Provider:
         return self.setup.upstream.name
 
     def adapted(
-        self, prompt: Prompt, name: str, model: ModelCard, upstream: Upstream | None = None
+        self, prompt: Prompt, name: str, model: ModelCard, upstream: Upstream
     ) -> tuple[Prompt, tuple[Note, ...]]:
         """*prompt* with the wishes that the model's name spells out, without tools that neither side has, and notes.
 
@@ -113,13 +113,12 @@ class Provider:
             prompt: The request.
             name: The model's, as the client has it.
             model: The model.
-            upstream: The one that asks it; ``None`` for that of `asking`.
+            upstream: The one that asks it.
 
         Raises:
             RequestError: A tool must be called that neither side has.
         """
-        traits = (upstream or self.asking(model)).traits
-        api = traits.api
+        traits, api = upstream.traits, upstream.traits.api
         functions = _notes_on_functions(prompt, api) if prompt.tools else ()
         prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())

@@ -20,7 +20,7 @@ from kiro_asgi.asgi.scheduling import SHORT, Offload, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, ServiceReply, UpstreamTimeout
 from kiro_asgi.limits import REFUSAL_BYTES
-from kiro_asgi.loops import PerLoop, give_way
+from kiro_asgi.loops import PerLoop, Portion, give_way
 from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
@@ -143,8 +143,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     _worked: float = field(init=False, default=0.0)
     """Seconds that the last part took."""
 
-    _at_once: int = field(init=False, default=_MOST)
-    """Bytes of the next batch."""
+    _batch: Portion = field(init=False, factory=partial(Portion, _LEAST, _MOST, PART, _MOST))
 
     _headers: Headers = field(init=False, default=())
     _chunks: list[bytes] = field(init=False, factory=list)
@@ -336,16 +335,15 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     def _batches(self) -> Iterator[list[bytes]]:
         """The same, no more at once than others should wait for, but where a thread takes it."""
         chunks = self._taken()
-        if self._held >= _MUCH or sum(map(len, chunks)) <= self._at_once:
+        if self._held >= _MUCH or sum(map(len, chunks)) <= self._batch.size:
             yield chunks
             return
         whole, start = b"".join(chunks), 0
         while start < len(whole):
-            end = start + self._at_once
+            end = start + self._batch.size
             yield [whole[start:end]]
             start = end
-            is_dear = self._worked > PART
-            self._at_once = max(self._at_once // 2, _LEAST) if is_dear else min(self._at_once * 2, _MOST)
+            self._batch.took(self._worked)
 
     async def _push(self) -> None:
         if await self._output.push():

@@ -218,13 +218,14 @@ class ChunkDecoder:
         value = event.value
         if "error" in value or "choices" not in value or event.name == "error":
             self._refuse(event)
-        self._pages = _pages_in(value) or self._pages
+        unread = others(value, _CHUNK)
+        self._pages = _pages_in(unread) or self._pages
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
             yield ModelName(model)
         if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
             self._usage = usage
-        if members := self._labels.new(others(value, _CHUNK)):
+        if members := self._labels.new(unread):
             yield MessageMembers(Unread(API, members))
         choices = value.get("choices")
         choices = [choices] if type(choices) is dict else choices
@@ -250,8 +251,12 @@ class ChunkDecoder:
         if delta is None and "text" in choice:  # of the older Completions
             delta = {"content": choice["text"]}
         if type(delta) is dict:
+            name, text = _unlisted_thinking(delta)
+            if text:
+                self._member = name
+                yield ThinkingDelta(text, member=name)
             yield from self._delta(delta)
-            yield from self._members(choice, delta)
+            yield from self._members(others(choice, _CHOICE), others(delta, _DELTA), name)
         elif delta is not None:
             yield from self._notice(Notice("chunk.unreadable"))
         if error := object_of(choice.get("error")):
@@ -267,14 +272,13 @@ class ChunkDecoder:
         self._place = place if self._place is None else self._place
         return place is None or place == self._place
 
-    def _members(self, choice: Object, delta: Object) -> Iterator[Delta]:
-        """What is not read of a choice and its delta."""
-        of_choice = {name: value for name, value in others(choice, _CHOICE).items() if value is not None}
+    def _members(self, choice: Object, delta: Object, read: str) -> Iterator[Delta]:
+        """What is not read of a choice and its delta, but for the thinking that was *read* under a name of its own."""
         self._pages = _pages_in(delta) or _pages_in(choice) or self._pages
-        read, _ = _unlisted_thinking(delta)
+        of_choice = {name: value for name, value in choice.items() if value is not None}
         thinking: dict[str, Any] = {}
         of_delta: dict[str, Any] = {}
-        for name, value in others(delta, _DELTA).items():
+        for name, value in delta.items():
             if value is not None and name != read:
                 (thinking if name in _OF_THINKING or _is_thinking(name, value) else of_delta)[name] = value
         if thinking:
@@ -287,10 +291,6 @@ class ChunkDecoder:
             yield MessageMembers(Unread(API, members), notices)
 
     def _delta(self, delta: Object) -> Iterator[Delta]:
-        name, text = _unlisted_thinking(delta)
-        if text:
-            self._member = name
-            yield ThinkingDelta(text, member=name)
         for name, read in _READERS.items():
             if value := delta.get(name):
                 if name not in _THINKING:
@@ -468,7 +468,10 @@ _ABOUT_THINKING: Final = re.compile(
 
 
 def _pages_in(fields: Object) -> list[Any]:
-    """Pages that an answer rests on, under any name; ``search_results`` says more of each than other lists."""
+    """Pages that an answer rests on, under any name among *fields* that are not read; ``search_results`` says more of
+    each than other lists."""
+    if not fields:  # as nearly always
+        return []
     nested = (value for name in _AROUND_PAGES for value in object_of(fields.get(name)).values())
     rest = (value for name, value in fields.items() if name not in _READERS)
     lists = filter(_lists_pages, (fields.get("search_results"), *rest, *nested))
