@@ -47,14 +47,13 @@ TOOLS: dict[str, Any] = {
 
 @pytest.fixture
 async def slow(service: Simulator) -> AsyncIterator[Callable[..., App]]:
-    """Gateways whose every look at the clock is 10 ms after the one before."""
+    """Gateways whose every look at the clock is some ms after the one before."""
     ticks = count()
     made: list[App] = []
 
-    def make(**slices: Any) -> App:
-        made.append(
-            new_app(settings_for(service.url, slices), internals=Internals(clocks=Clocks(lambda: next(ticks) / 100)))
-        )
+    def make(apart: float = 0.01, **slices: Any) -> App:
+        clocks = Clocks(lambda: next(ticks) * apart)
+        made.append(new_app(settings_for(service.url, slices), internals=Internals(clocks=clocks)))
         return made[-1]
 
     yield make
@@ -135,6 +134,15 @@ async def test_what_leads_to_nothing_is_read_in_parts_too(stream, slow, sim):
 
     assert exchange.status == 200
     assert turns.all > 3 * len(unknown) // (4 * KIB)
+
+
+async def test_many_short_parts_are_together_as_long_as_one_long_one(slow, sim):
+    """Others have turns by what was worked since they had the last, not by what one part took."""
+    unknown = b"".join(encode(Event(f"hologram{n}Event", {"of": "x" * 64})) for n in range(4 * UNKNOWN))
+    sim.enqueue(*[answer(RawBytes(unknown), *text("so"))] * 2)
+    turns = [await turns_beside(ask("openai", "hi", stream=True), slow(apart)) for apart in (0.000_001, 0.000_8)]
+
+    assert turns[1].all > turns[0].all + 8
 
 
 @EVERY_DIALECT

@@ -143,6 +143,12 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     _worked: float = field(init=False, default=0.0)
     """Seconds that the last part took."""
 
+    _longest: float = field(init=False, default=0.0)
+    """Seconds of the longest part of the last batch."""
+
+    _turned: float = field(init=False, default=0.0)
+    """When others last had a turn, by the clock."""
+
     _batch: Portion = field(init=False, factory=partial(Portion, _LEAST, _MOST, PART, _MOST))
 
     _headers: Headers = field(init=False, default=())
@@ -341,13 +347,20 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         whole, start = b"".join(chunks), 0
         while start < len(whole):
             end = start + self._batch.size
+            self._longest = 0.0
             yield [whole[start:end]]
             start = end
-            self._batch.took(self._worked)
+            self._batch.took(self._longest)
 
     async def _push(self) -> None:
         if await self._output.push():
             self._held = 0
+
+    async def _give_way(self) -> None:
+        """Send what there is, and let others have turns."""
+        await self._push()
+        await give_way()
+        self._turned = self._clock()
 
     async def _put_held(self, part: Iterable[Any]) -> KiroAsgiError | None:
         """Take *part* in a thread: much has come of which the client has nothing, which may be one call or event."""
@@ -368,13 +381,13 @@ class AnswerReading(ABC, Generic[Facts, Way]):
             part.ended_early = False  # an answer that is over takes nothing more
             error = await self._put_held(part) if self._held >= _MUCH else self._output.put(part)
             self._worked = self._clock() - began
+            self._longest = max(self._longest, self._worked)
             if error is not None:
                 await self._push()
                 raise error
             if not part.ended_early:
                 return
-            await self._push()
-            await give_way()
+            await self._give_way()
 
     def _note_event(self, *, content: bool) -> None:
         """Remember when, and when there was *content* first: one look at the clock for all events of a read."""

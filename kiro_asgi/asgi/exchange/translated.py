@@ -22,7 +22,6 @@ from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
-from kiro_asgi.loops import give_way
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
 from kiro_asgi.model.history import beginnings, shortened
 from kiro_asgi.model.message import Message, split_sentences, unsplit
@@ -288,10 +287,10 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         answer = self.answer
         assert answer is not None, "bytes of an answer that has no stages"
         seen = answer.events_seen
-        for number, batch in enumerate(self._batches()):
-            if number and self._worked >= PART:
-                await self._push()
-                await give_way()
+        self._turned = self._clock()
+        for batch in self._batches():
+            if self._clock() - self._turned >= PART:
+                await self._give_way()
             await self._put(answer.feed(batch))
         await self._push()
         if answer.events_seen != seen:
