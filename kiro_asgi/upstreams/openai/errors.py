@@ -160,7 +160,15 @@ def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an object in the place of a chunk, or of a whole answer, reports."""
     report = _error_of(value)
     text = _message(report) or "the answer ended with an error"
-    return _classify(report, status_of(report), text, within=True)
+    return _classify(report, status_of(report), text)
+
+
+def is_report(value: Mapping[str, Any]) -> bool:
+    """Whether an object reports an error instead of being part of an answer."""
+    return bool(value.get("error")) or (
+        "choices" not in value
+        and (value.get("object") == "error" or value.get("type") == "error" or bool(_message(value)))
+    )
 
 
 def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -190,7 +198,7 @@ def _complaint(entry: Any) -> str:
     return f"{named}: {text_of(entry, 'msg')}"
 
 
-def _classify(report: Mapping[str, Any], status: int, message: str, *, within: bool = False) -> KiroAsgiError:
+def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiError:
     code, kind = _NOT_WORD.sub("", text_of(report, "code"))[:64], text_of(report, "type")
     if code.isdecimal():  # a status
         code = ""
