@@ -321,6 +321,12 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
         ),
         "stream.no_terminal_signal": _UNCLEAR_END,
         "stop.unknown": _UNCLEAR_END,
+        "usage.unknown": Sentences(
+            "unknown count",
+            "The service counts tokens of a step of a kind that this version of the gateway does not know. They were "
+            "added to the answer's.",
+            "See whether a newer version of the gateway knows it; otherwise report its name.",
+        ),
         "text.half": Sentences(
             "character lost",
             "Half of a character came from the service, and its other half never did.",

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.model.conversion import member
 from kiro_asgi.model.unread import Unread
@@ -61,6 +61,7 @@ __all__ = [
     "RefusalDelta",
     "ServerCall",
     "ServerResult",
+    "SideRun",
     "SignatureDelta",
     "Stop",
     "StopReason",
@@ -458,6 +459,25 @@ class Stop:
 
 
 @frozen
+class SideRun:
+    """Another run of a model for the same answer, which the service charges for and does not count with the answer: a
+    summary of the conversation, or the advice of another model."""
+
+    kind: str
+    """As the service calls it, e.g. ``compaction``."""
+
+    model: str = ""
+    """Empty for the model that answers."""
+
+    input_tokens: int = 0
+    """Uncached prompt tokens."""
+
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+@frozen
 class TokenUsage:
     """Token counts as the upstream reports them; ``None`` is "not reported", which is not 0."""
 
@@ -470,6 +490,9 @@ class TokenUsage:
     thinking_tokens: int | None = None
     image_tokens: int | None = None
     """The part of *output_tokens* that is images."""
+
+    side_runs: tuple[SideRun, ...] | None = None
+    """Runs whose tokens are in none of the counts above."""
 
     event_type: Literal["token_usage"] = _type("token_usage")
 
@@ -560,9 +583,13 @@ class Notice:
     event_type: Literal["notice"] = _type("notice")
 
 
+RUN_COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+"""Names of the counts that every run of a model has."""
+
+
 @frozen
 class Usage:
-    """Final token counts of a message."""
+    """Final token counts of a message: of all that is charged for it, those of each `SideRun` included."""
 
     input_tokens: int = 0
     """Prompt tokens without those read from or written to a cache."""
@@ -587,12 +614,23 @@ class Usage:
     image_tokens: int = 0
     """The part of *output_tokens* that is images, as far as the service says so."""
 
+    side_runs: tuple[SideRun, ...] = ()
+    """Runs whose tokens are in the counts above, and not of the answer itself."""
+
     event_type: Literal["usage"] = _type("usage")
 
     @property
     def prompt_tokens(self) -> int:
         """Everything the model read, cached or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def of_answer(self) -> Usage:
+        """The counts of the answer itself, without other runs."""
+        if not self.side_runs:
+            return self
+        counts = {name: getattr(self, name) - sum(getattr(run, name) for run in self.side_runs) for name in RUN_COUNTS}
+        return evolve(self, **counts, side_runs=())
 
 
 # What the reader of an API does not understand, for clients of the same API.

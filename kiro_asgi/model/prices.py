@@ -9,14 +9,15 @@ Source of the form of the file: https://github.com/BerriAI/litellm/blob/main/mod
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from attrs import evolve, field, frozen
 
-from kiro_asgi.model.events import Usage, UsageSource
+from kiro_asgi.model.events import SideRun, Usage, UsageSource
 
 T = TypeVar("T")
 
@@ -76,6 +77,10 @@ class Rates:
         yield images * image, answer
 
 
+def _nothing(_: str) -> None:
+    """No price: that of a table alone knows no other model."""
+
+
 @frozen(kw_only=True)
 class Price:
     """What answers of one model cost."""
@@ -94,9 +99,13 @@ class Price:
     """Names of prices of images in an answer by number or size, which no service counts: what an answer with images
     costs is not known."""
 
+    of_model: Callable[[str], Price | None] = field(default=_nothing, eq=False, repr=False)
+    """The price of another model of the service, which may have a part in the answer."""
+
     def cost(self, usage: Usage) -> Money | None:
         """What an answer of *usage* costs; ``None`` where it costs credits alone, and the service has not said how
-        many, or where it has images whose price is by number or size."""
+        many, where it has images whose price is by number or size, or where another model that has no price had a part
+        in it.  Of several runs, each is as long as its own prompt."""
         if usage.image_tokens and self.unread_images:
             return None
         if self.rates is None and not self.request and usage.metering is None:
@@ -104,14 +113,28 @@ class Price:
         counted, estimated = self.request, 0.0
         if usage.metering is not None:
             counted += usage.metering.amount * self.credit
-        longer = (rates for tokens, rates in self.above if usage.prompt_tokens > tokens)
-        rates = next(longer, self.rates)
-        for cost, source in () if rates is None else rates.parts(usage):
+        for cost, source in self._parts(usage.of_answer):
             if source is UsageSource.UPSTREAM:
                 counted += cost
             else:
                 estimated += cost
+        for run in usage.side_runs:
+            price = self.of_model(run.model) if run.model else self
+            if price is None:
+                return None
+            counted += sum(cost for cost, _ in price._parts(_counted(run)))
         return Money(counted, estimated)
+
+    def _parts(self, usage: Usage) -> Iterable[tuple[float, UsageSource | None]]:
+        """As of `Rates`, of one run."""
+        longer = (rates for tokens, rates in self.above if usage.prompt_tokens > tokens)
+        rates = next(longer, self.rates)
+        return () if rates is None else rates.parts(usage)
+
+
+def _counted(run: SideRun) -> Usage:
+    """The counts of *run* alone."""
+    return Usage(run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
 
 
 def row_of(text: str) -> tuple[str, tuple[float, ...]]:
@@ -166,8 +189,8 @@ class Prices:
         price = listed if rates is None else Price(rates=rates)
         if price is None and request is None and credit is None:
             return None
-        price = price or Price()
-        price = evolve(price, request=price.request if request is None else request, credit=credit or 0.0)
+        price = evolve(price or Price(), of_model=partial(self.of, upstream), credit=credit or 0.0)
+        price = price if request is None else evolve(price, request=request)
         given = {"thinking": _first(self.thinking, names), "image": _first(self.images, names)}
         own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not own or price.rates is None:

@@ -210,6 +210,7 @@ class Calibration:
             usage: What was counted in the end.
         """
         prompt, answer = self._known.get(model, _UNKNOWN)
+        usage = usage.of_answer  # other runs read another prompt
         learnt = (
             _learnt(prompt, usage.prompt_tokens, estimated, _INPUT.get(usage.input_source)),
             _learnt(answer, usage.output_tokens, usage.output_estimate, _OUTPUT.get(usage.output_source)),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from attrs import asdict, define, evolve, field
 
 from kiro_asgi.model.events import (
+    RUN_COUNTS,
     ContextUsage,
     Delta,
     Metering,
@@ -64,7 +65,7 @@ class UsageMeter:
     ============  ==================  ==========================================  =========================  ==========
 
     A count of 0 is a count; only a missing one falls through.  A window share so small that the answer alone would fill
-    it has been rounded away and is ignored.
+    it has been rounded away and is ignored.  What other runs took (`SideRun`) is added.
     """
 
     input_tokens: int
@@ -118,7 +119,7 @@ class UsageMeter:
     def _absorb(self, item: Delta) -> bool:
         match item:
             case TokenUsage():
-                self._reported = _merge(self._reported, item, add=not self.cumulative)
+                self._reported = replaced(self._reported, item) if self.cumulative else added(self._reported, item)
             case ContextUsage(percentage):
                 self._percentage = percentage
             case Metering(amount, unit):
@@ -150,11 +151,13 @@ class UsageMeter:
         read, written = caches[0] or 0, caches[1] or 0
         prompt, input_source = self._input(output + read + written)
         thought, thinking_source = self._thought()
+        runs = reported.side_runs or ()
+        beside = {name: sum(getattr(run, name) for run in runs) for name in RUN_COUNTS}
         return Usage(
-            prompt,
-            output,
-            read,
-            written,
+            prompt + beside["input_tokens"],
+            output + beside["output_tokens"],
+            read + beside["cache_read_tokens"],
+            written + beside["cache_write_tokens"],
             min(thought, output),
             input_source,
             output_source,
@@ -163,6 +166,7 @@ class UsageMeter:
             thinking_source,
             ceil(self._answer + self._thinking),
             min(reported.image_tokens or 0, output),
+            runs,
         )
 
     def _output(self) -> tuple[int, UsageSource]:
@@ -188,9 +192,16 @@ class UsageMeter:
         return self.input_tokens, UsageSource.ESTIMATE
 
 
-def _merge(old: TokenUsage, new: TokenUsage, *, add: bool) -> TokenUsage:
-    """*new* on top of *old*; a count that *new* does not give stays as it was."""
-    given = {name: count for name, count in asdict(new).items() if count is not None}
-    if add:
-        given = {name: count + (getattr(old, name) or 0) for name, count in given.items()}
-    return evolve(old, **given)
+def added(old: TokenUsage, new: TokenUsage) -> TokenUsage:
+    """Both together; a count that *new* does not give stays as it was."""
+    return evolve(old, **{name: count + (getattr(old, name) or type(count)()) for name, count in _given(new)})
+
+
+def replaced(old: TokenUsage, new: TokenUsage) -> TokenUsage:
+    """*new*, which contains *old*; a count that it does not give, or gives as 0, stays as it was."""
+    return evolve(old, **{name: count for name, count in _given(new) if count or getattr(old, name) is None})
+
+
+def _given(usage: TokenUsage) -> Iterator[tuple[str, Any]]:
+    counts = asdict(usage, filter=lambda about, _: about.name != "event_type", recurse=False)
+    return ((name, count) for name, count in counts.items() if count is not None)

@@ -15,8 +15,11 @@ import pytest
 from anthropic._models import validate_type
 from anthropic.types.beta import BetaMessage
 
+from kiro_asgi import create_app
 from kiro_asgi.simulator import Head, RawBytes
+from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
+from tests.asgi.test_money import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -200,3 +203,63 @@ async def test_without_a_summary_other_clients_get_an_error(app, serve):
 
     assert exchange.status == 502
     assert "block.unknown: compaction" in exchange.content.decode()
+
+
+def chat_counts(found: Any) -> tuple[int, int, int]:
+    usage = found["usage"]
+    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], usage["completion_tokens"]
+
+
+def response_counts(found: Any) -> tuple[int, int, int]:
+    usage = found["usage"]
+    return usage["input_tokens"], usage["input_tokens_details"]["cached_tokens"], usage["output_tokens"]
+
+
+def gemini_counts(found: Any) -> tuple[int, int, int]:
+    usage = found["usageMetadata"]
+    return usage["promptTokenCount"], usage["cachedContentTokenCount"], usage["candidatesTokenCount"]
+
+
+def message_counts(found: Any) -> tuple[int, int, int]:
+    """Of the message itself: the API's clients add up ``iterations``, if they want the sum."""
+    assert found["usage"]["iterations"] == ITERATIONS
+    return found["usage"]["input_tokens"], found["usage"]["cache_read_input_tokens"], found["usage"]["output_tokens"]
+
+
+ALL = 2 * (11 + 2), 2 * 2, 70 + 7
+"""Prompts with what was read from the cache, that alone, and answers: of the summary and of the message."""
+
+COUNTED = {
+    "/v1/messages": ({"messages": HISTORY, "max_tokens": 99}, message_counts, (11, 2, 7)),
+    "/v1/chat/completions": (OTHERS["/v1/chat/completions"][0], chat_counts, ALL),
+    "/v1/completions": (OTHERS["/v1/completions"][0], chat_counts, ALL),
+    "/v1/responses": (OTHERS["/v1/responses"][0], response_counts, ALL),
+    f"/v1beta/models/{MODEL}:generateContent": (
+        {"contents": [{"role": "user", "parts": [{"text": "fjords"}]}]},
+        gemini_counts,
+        ALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("relay", ["never", "auto"])
+@pytest.mark.parametrize("path", COUNTED)
+async def test_the_summary_is_charged(serve, sim, path, relay, request):
+    """It is in ``usage.iterations`` alone, and paid for: ledger, limits, cost and clients of other APIs count it."""
+    serve(BLOCK)
+    body, read, expected = COUNTED[path]
+    service = {"api_key": "sk-ant", "endpoint": sim.url}
+    prices = {"models": ["claude-haiku-4-5*=1/10/0.1"]}
+    told = Told()
+    settings = settings_for(sim.url, {"anthropic": service, "stream": {"relay": relay}, "prices": prices})
+    app = create_app(settings, observers=[told])
+    if path == "/v1/messages":
+        body = {**body, "stream": request.node.callspec.params["serve"] == "stream"}
+    exchange = await post(path, body if "contents" in body else {"model": MODEL, **body}).run(app)
+    await app.aclose()
+    [end] = told.ends
+
+    assert read(whole(exchange)) == expected
+    assert (end.usage.prompt_tokens, end.usage.cache_read_tokens, end.usage.output_tokens) == ALL
+    assert end.cost.counted == pytest.approx((22 * 1 + 4 * 0.1 + 77 * 10) / 1_000_000)
+    assert end.cost.estimated == 0

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.model.events import Metering, Usage, UsageSource
+from kiro_asgi.model.events import Metering, SideRun, Usage, UsageSource
 from kiro_asgi.model.prices import Money, Price, Prices, Rates, rates_of, read_table, row_of
 
 COUNTED, ESTIMATED = UsageSource.UPSTREAM, UsageSource.ESTIMATE
@@ -167,6 +167,24 @@ def test_a_table_in_the_public_form_is_read():
         ),
         "text-embedding-3-small": Price(rates=Rates(input=2e-08)),
     }
+
+
+def test_each_run_is_as_long_as_its_own_prompt_and_as_dear_as_its_model():
+    """A long summary makes the short answer behind it no dearer, and an advisor has a price of its own."""
+    prices = Prices(
+        table=read_table(TABLE), rates=(("adviser", rates_of([1000, 2000])), ("service/inexpensive", rates_of([1, 1])))
+    )
+    price = prices.of("gemini", "gemini/gemini-2.5-pro")
+    summary, advice = SideRun("compaction", "", 300_000, 10), SideRun("advisor_message", "adviser", 7, 3)
+    usage = evolve(COUNTED_USAGE, input_tokens=300_100, output_tokens=20, cache_read_tokens=0, cache_write_tokens=0)
+    usage = evolve(usage, thinking_tokens=0, side_runs=(summary,))
+    advised = evolve(usage, input_tokens=300_107, output_tokens=23, side_runs=(summary, advice))
+    expected = 100 * 1.25e-06 + 10 * 1e-05 + 300_000 * 2.5e-06 + 10 * 1.5e-05
+
+    assert price.cost(usage) == Money(pytest.approx(expected))
+    assert price.cost(advised) == Money(pytest.approx(expected + 7 * 1e-03 + 3 * 2e-03))
+    unknown = evolve(advised, side_runs=(summary, evolve(advice, model="nobody")))
+    assert price.cost(unknown) is None, "a model without a price had a part in it"
 
 
 IMAGE_ENTRIES = [

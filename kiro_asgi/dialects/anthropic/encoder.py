@@ -199,7 +199,8 @@ def _stop_details(why: Declined) -> dict[str, Any]:
 
 
 def render_usage(usage: Usage) -> dict[str, Any]:
-    """Token counts."""
+    """Token counts, which in this API are those of the answer itself: other runs stand in ``iterations`` alone."""
+    usage = usage.of_answer
     counts: dict[str, Any] = {
         "input_tokens": usage.input_tokens,
         "cache_creation_input_tokens": usage.cache_write_tokens,

@@ -17,11 +17,12 @@ from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
-from kiro_asgi.wire.json import count_of, object_of, objects_of
+from kiro_asgi.stages.counts import messages_counts
+from kiro_asgi.wire.json import object_of, objects_of
 from kiro_asgi.wire.sse import encode_sse
 
 _ENDED: Final = Sign(ended=True)
@@ -87,17 +88,8 @@ def _read(document: Mapping[str, Any]) -> Sign:
         case {"type": "error"}:
             return _FAILED
         case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
-            return Sign(usage=_usage(usage))
+            return Sign(usage=messages_counts(usage))
     return Sign()
-
-
-def _usage(usage: Mapping[str, Any]) -> TokenUsage:
-    return TokenUsage(
-        input_tokens=count_of(usage, "input_tokens"),
-        output_tokens=count_of(usage, "output_tokens"),
-        cache_read_tokens=count_of(usage, "cache_read_input_tokens"),
-        cache_write_tokens=count_of(usage, "cache_creation_input_tokens"),
-    )
 
 
 def _error(error: KiroAsgiError, _: ResponseMeta) -> list[bytes]:

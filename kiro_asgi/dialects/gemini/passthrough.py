@@ -18,9 +18,10 @@ from kiro_asgi.dialects.gemini.parsing import HOSTED, MODES, SEARCHES, read_body
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool, ToolChoiceMode
+from kiro_asgi.stages.counts import gemini_counts
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 _FORMS: Final = frozenset({"response_schema", "response_json_schema"})
@@ -88,22 +89,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
     blocked = text_of(object_of(document.get("promptFeedback")), "blockReason")
     finished = any(text_of(candidate, "finishReason") for candidate in objects_of(document.get("candidates")))
     usage = object_of(document.get("usageMetadata"))
-    return Sign(ended=bool(blocked) or finished, usage=_usage(usage) if usage else None)
-
-
-def _usage(usage: Mapping[str, Any]) -> TokenUsage:
-    """Thoughts are not among the tokens of candidates, and what was read from a cache is among those of the prompt."""
-    cached, thoughts = count_of(usage, "cachedContentTokenCount"), count_of(usage, "thoughtsTokenCount")
-    prompt, answer = count_of(usage, "promptTokenCount"), count_of(usage, "candidatesTokenCount")
-    details = objects_of(usage.get("candidatesTokensDetails"))
-    images = sum(count_of(each, "tokenCount") or 0 for each in details if text_of(each, "modality") == "IMAGE")
-    return TokenUsage(
-        input_tokens=None if prompt is None else max(prompt - (cached or 0), 0),
-        output_tokens=None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
-        cache_read_tokens=cached,
-        thinking_tokens=thoughts,
-        image_tokens=images or None,
-    )
+    return Sign(ended=bool(blocked) or finished, usage=gemini_counts(usage) if usage else None)
 
 
 def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:

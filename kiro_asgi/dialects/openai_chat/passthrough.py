@@ -24,9 +24,10 @@ from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.stages.counts import chat_counts
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
@@ -130,21 +131,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
         return _FAILED
     ended = any(choice.get("finish_reason") for choice in objects_of(document.get("choices")))
     usage = document.get("usage")
-    return Sign(ended, usage=_usage(usage) if type(usage) is dict else None)
-
-
-def _usage(usage: Mapping[str, Any]) -> TokenUsage:
-    prompt, cached = count_of(usage, "prompt_tokens"), _detail(usage, "prompt_tokens_details", "cached_tokens")
-    return TokenUsage(
-        input_tokens=None if prompt is None else max(prompt - (cached or 0), 0),
-        output_tokens=count_of(usage, "completion_tokens"),
-        cache_read_tokens=cached,
-        thinking_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
-    )
-
-
-def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
-    return count_of(object_of(usage.get(group)), name)
+    return Sign(ended, usage=chat_counts(usage) if type(usage) is dict else None)
 
 
 def _answer_meta(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:

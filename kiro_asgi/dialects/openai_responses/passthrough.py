@@ -29,10 +29,11 @@ from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
-from kiro_asgi.model.events import WEB_SEARCH, TokenUsage
+from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, objects_of, text_of
+from kiro_asgi.stages.counts import responses_counts
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
 _FAILED: Final = Sign(failed=True)
@@ -163,28 +164,14 @@ def _tool(tool: Mapping[str, Any]) -> Tool:
 def _read(document: Mapping[str, Any]) -> Sign:
     match document:
         case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
-            return Sign(True, usage=_usage(object_of(response.get("usage"))))
+            return Sign(True, usage=responses_counts(object_of(response.get("usage"))))
         case {"type": "response.failed" | "error"} | {"object": "response", "status": "failed"}:
             return _FAILED
         case {"object": "response", "usage": dict(usage)}:
-            return Sign(usage=_usage(usage))
+            return Sign(usage=responses_counts(usage))
         case {"error": dict()} if "type" not in document:
             return _FAILED
     return Sign()
-
-
-def _usage(usage: Mapping[str, Any]) -> TokenUsage | None:
-    prompt, details = count_of(usage, "input_tokens"), object_of(usage.get("input_tokens_details"))
-    cached, written = count_of(details, "cached_tokens"), count_of(details, "cache_write_tokens")
-    if prompt is None:
-        return None
-    return TokenUsage(
-        input_tokens=max(prompt - (cached or 0) - (written or 0), 0),
-        output_tokens=count_of(usage, "output_tokens"),
-        cache_read_tokens=cached,
-        cache_write_tokens=written,
-        thinking_tokens=count_of(object_of(usage.get("output_tokens_details")), "reasoning_tokens"),
-    )
 
 
 def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:

@@ -41,6 +41,8 @@ from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.counts import messages_counts, unknown_runs
+from kiro_asgi.stages.usage import replaced
 from kiro_asgi.upstreams.anthropic.blocks import (
     API,
     KNOWN,
@@ -60,7 +62,7 @@ from kiro_asgi.upstreams.errors import clean, declined, recommended, report_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.unread import is_word, others, parts_of, within
-from kiro_asgi.wire.json import JsonError, count, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json import JsonError, dumps, object_of, objects_of, text_of
 
 
 @define
@@ -109,16 +111,14 @@ STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
 )
 """``stop_reason`` to its meaning."""
 
-_COUNTS: Final = (
-    ("input_tokens", "input_tokens"),
-    ("output_tokens", "output_tokens"),
-    ("cache_read_tokens", "cache_read_input_tokens"),
-    ("cache_write_tokens", "cache_creation_input_tokens"),
+_USAGE: Final = frozenset(
+    {
+        *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        "output_tokens_details",
+    }
 )
-"""Our name of a count, and the service's."""
+"""Counts of the answer itself; ``iterations``, with those of other runs, has a place in this API alone."""
 
-
-_USAGE: Final = frozenset({*(theirs for _, theirs in _COUNTS), "output_tokens_details"})
 _USAGE_DETAILS: Final = frozenset({"thinking_tokens"})
 _MESSAGE: Final = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details", "usage"}
@@ -150,22 +150,14 @@ class Ending:
     """Whether the message has ended."""
 
     _stop: Stop | None = field(init=False, default=None)
-    _counts: dict[str, Any] = field(init=False, factory=dict)
+    _counts: TokenUsage = field(init=False, factory=TokenUsage)
 
-    def count(self, usage: Any) -> None:
-        """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before"."""
-        if type(usage) is not dict:
-            return
-        for ours, theirs in _COUNTS:
-            self._record(ours, usage.get(theirs))
-        details = usage.get("output_tokens_details")
-        if type(details) is dict:
-            self._record("thinking_tokens", details.get("thinking_tokens"))
-
-    def _record(self, name: str, value: Any) -> None:
-        tokens = count(value)
-        if tokens or (tokens == 0 and name not in self._counts):
-            self._counts[name] = tokens
+    def count(self, usage: Any) -> Iterator[Delta]:
+        """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before"; notices of runs of unknown
+        kinds."""
+        found = object_of(usage)
+        self._counts = replaced(self._counts, messages_counts(found))
+        return (Notice("usage.unknown", clean(kind)[:60]) for kind in unknown_runs(found))
 
     def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
         """Record ``stop_reason``; notices where it is unknown, and of what few APIs have a place for.
@@ -188,9 +180,9 @@ class Ending:
         return self.complete and self._stop is not None and self._stop.reason is StopReason.PAUSED
 
     def deltas(self) -> Iterator[Delta]:
-        """Counts and stop, for the end of the answer; counts that are all 0 come from a service that does not count."""
-        if any(self._counts.values()):
-            yield TokenUsage(**self._counts)
+        """Counts and stop, for the end of the answer."""
+        if self._counts != TokenUsage():
+            yield self._counts
         if self._stop is not None:
             yield self._stop
 
@@ -270,7 +262,7 @@ class MessageEvents:
         message = object_of(value.get("message"))
         if name := text_of(message, "model"):
             yield ModelName(name)
-        self._ending.count(message.get("usage"))
+        yield from self._ending.count(message.get("usage"))
         yield from self._members({**others(value, _ABOUT), **within(message=_unread_message(message))})
         for block in parts_of(message.get("content"), type="text"):
             yield from self._open_block({"content_block": block})
@@ -353,7 +345,7 @@ class MessageEvents:
 
     def _message_delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         delta, usage = object_of(value.get("delta")), value.get("usage")
-        self._ending.count(usage)
+        yield from self._ending.count(usage)
         unread = within(delta=_unread_message(delta), usage=_unread_usage(usage))
         yield from self._members({**others(value, _ABOUT), **unread})
         yield from self._ending.stop(delta)

@@ -43,6 +43,7 @@ from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.counts import gemini_counts
 from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean, declined, status_of
 from kiro_asgi.upstreams.gemini.errors import report_fault
@@ -51,7 +52,7 @@ from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
 from kiro_asgi.upstreams.unread import Repeated, arguments_text, others, parts_of, within
-from kiro_asgi.wire.json import count_of, dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import ObjectScanner
 
@@ -352,20 +353,9 @@ _COUNTS: Final = frozenset(
 )
 
 
-def _image_tokens(metadata: Mapping[str, Any]) -> int | None:
-    """The tokens of candidates that are images; ``None`` where nothing is said of what they are."""
-    details = objects_of(metadata.get("candidatesTokensDetails"))
-    images = (count_of(each, "tokenCount") or 0 for each in details if text_of(each, "modality") == "IMAGE")
-    return sum(images) if "candidatesTokensDetails" in metadata else None
-
-
 @define
 class UsageReader:
-    """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds.
-
-    Thoughts are not among ``candidatesTokenCount``, what tools added is not in ``promptTokenCount``, and what was read
-    from a cache is.
-    """
+    """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds."""
 
     _latest: dict[str, Any] = field(init=False, factory=dict)
 
@@ -380,21 +370,8 @@ class UsageReader:
 
     @property
     def usage(self) -> TokenUsage:
-        """The counts; ``None`` for one that was never given, and for all where the total is 0: LiteLLM writes 0 for
-        what it does not know."""
-        if self._latest.get("totalTokenCount") == 0:
-            return TokenUsage()
-        cached, thoughts = self._count("cachedContentTokenCount"), self._count("thoughtsTokenCount")
-        prompt, answer = self._count("promptTokenCount"), self._count("candidatesTokenCount")
-        if prompt is not None:
-            prompt = max(prompt + (self._count("toolUsePromptTokenCount") or 0) - (cached or 0), 0)
-        if answer is not None or thoughts is not None:
-            answer = (answer or 0) + (thoughts or 0)
-        images = _image_tokens(self._latest)
-        return TokenUsage(prompt, answer, cache_read_tokens=cached, thinking_tokens=thoughts, image_tokens=images)
-
-    def _count(self, name: str) -> int | None:
-        return count_of(self._latest, name)
+        """The counts; ``None`` for one that was never given."""
+        return gemini_counts(self._latest)
 
 
 def stages(

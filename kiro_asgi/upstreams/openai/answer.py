@@ -36,10 +36,10 @@ from kiro_asgi.model.events import (
     StopReason,
     TextDelta,
     ThinkingDelta,
-    TokenUsage,
 )
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.counts import chat_counts
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
@@ -51,22 +51,6 @@ from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
 from kiro_asgi.upstreams.unread import Repeated, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
-
-
-def _read_usage(usage: Mapping[str, Any]) -> TokenUsage:
-    """Counts; those that are absent, or not numbers, stay ``None``."""
-    prompt_details = object_of(usage.get("prompt_tokens_details"))
-    answer_details = object_of(usage.get("completion_tokens_details"))
-    prompt, written = count_of(usage, "prompt_tokens"), count_of(prompt_details, "cache_write_tokens")
-    cached = count_of(prompt_details, "cached_tokens")
-    if cached is None:
-        cached = count_of(usage, "prompt_cache_hit_tokens")
-    if cached is None:  # Moonshot's
-        cached = count_of(usage, "cached_tokens")
-    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
-    answer = count_of(usage, "completion_tokens")
-    return TokenUsage(uncached, answer, cached, written, count_of(answer_details, "reasoning_tokens"))
-
 
 Object = Mapping[str, Any]
 
@@ -176,7 +160,7 @@ class ChunkDecoder:
         yield from self._calls.release() if cut else self._calls.close()
         yield from self._cited_pages()
         if self._usage is not None:
-            yield _read_usage(self._usage)
+            yield chat_counts(self._usage)
             if members := within(usage=_unread_usage(self._usage)):
                 yield MessageMembers(Unread(API, members))
         stop = self._stop or (Stop(StopReason.END) if self._answered else None)

@@ -42,6 +42,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.model.unread import Unread, accumulated, restore
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.counts import responses_counts
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
@@ -57,7 +58,6 @@ from kiro_asgi.upstreams.openai.responses_members import (
     OWN,
     PART,
     READ_ITEMS,
-    read_usage,
     unread_response,
 )
 from kiro_asgi.upstreams.unread import Repeated, Told, arguments_text, is_word, others, parts_of, within
@@ -212,7 +212,7 @@ class EventDecoder:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
         if usage := object_of(response.get("usage")):
-            yield read_usage(usage)
+            yield responses_counts(usage)
         yield from self._told.rest()
         yield Stop(self._reason() if is_complete else self._stop)
 

@@ -10,9 +10,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.model.events import TokenUsage
 from kiro_asgi.upstreams.unread import others, within
-from kiro_asgi.wire.json import count_of, object_of
+from kiro_asgi.wire.json import object_of
 
 CUSTOM_CALL: Final = "custom_tool_call"
 
@@ -83,14 +82,3 @@ def unread_response(response: Mapping[str, Any]) -> dict[str, Any]:
     )
     why = others(object_of(response.get("incomplete_details")), {"reason"})
     return {**others(response, _RESPONSE), **within(usage={**others(usage, _USAGE), **details}, incomplete_details=why)}
-
-
-def read_usage(usage: Mapping[str, Any]) -> TokenUsage:
-    """Counts; those that are absent, or not numbers, stay ``None``."""
-    of_input, of_output = object_of(usage.get("input_tokens_details")), object_of(usage.get("output_tokens_details"))
-    prompt, cached = count_of(usage, "input_tokens"), count_of(of_input, "cached_tokens")
-    written = count_of(of_input, "cache_write_tokens")
-    uncached = None if prompt is None else max(prompt - (cached or 0) - (written or 0), 0)
-    return TokenUsage(
-        uncached, count_of(usage, "output_tokens"), cached, written, count_of(of_output, "reasoning_tokens")
-    )
