@@ -327,6 +327,12 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
             "added to the answer's.",
             "See whether a newer version of the gateway knows it; otherwise report its name.",
         ),
+        "stop.missing": _UNCLEAR_END,
+        "stop.no_call": Sentences(
+            "tool call lost",
+            "The service said that its answer calls a tool, and sent no call.",
+            "Ask again. If it happens often, look at how that server parses its model's calls.",
+        ),
         "text.half": Sentences(
             "character lost",
             "Half of a character came from the service, and its other half never did.",

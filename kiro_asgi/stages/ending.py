@@ -65,6 +65,13 @@ def _notices(calls: Iterable[MalformedCall], language: str) -> Iterator[Appendix
 NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
 """The answer ended without a stop reason and without any report on usage: perhaps it was cut."""
 
+MISSING: Final = Notice("stop.missing")
+"""The service says that its answer has ended, where it has to say why, and does not."""
+
+
+NO_CALL: Final = "stop.no_call"
+"""The answer ended with the words that it calls a tool, and holds no call: it was lost at the service."""
+
 
 @frozen
 class _Row:
@@ -111,6 +118,9 @@ _CONTENT: Final = frozenset(
 )
 """Kinds of delta that show something; a search that the service ran is no answer yet."""
 
+_CALLED: Final = frozenset({ToolCallEnd, ToolCallCut, ToolCallMalformed, ServerCall, OpaqueBlock, OpaqueEvent})
+"""Kinds of delta that are a call, or may be."""
+
 _LOST: Final = frozenset(
     {
         *("content.unknown", "content.unreadable", "block.unknown", "item.unknown", "delta.unknown", "event.unknown"),
@@ -145,6 +155,7 @@ class EndOfStream:
     ``END TOOL_CALL PAUSED`` or none                           a tool call that was cut         ``LENGTH``
     ``END TOOL_CALL PAUSED`` or none                           a complete tool call             ``TOOL_CALL``
     ``END TOOL_CALL``                                          no tool call                     ``END``
+    ``TOOL_CALL``                                              nothing that it shows            an error
     ``PAUSED``                                                 no tool call                     the upstream's own
     none                                                       text, a refusal, a server        ``END``
                                                                tool's call, one that is
@@ -152,10 +163,13 @@ class EndOfStream:
                                                                not understood
     none                                                       thinking, neither of those       ``LENGTH``
     none                                                       nothing but reports              ``END``, an empty answer
+    none, where the service has to give one                    nothing but reports              an error
     none                                                       nothing at all                   an error
     =========================================================  ===============================  =======================
 
     The call of a server tool is no tool call: it is answered before the message ends (F216).
+
+    A `Notice` says of text that ends with the words that a tool is called that there is no call.
 
     Text without any terminal signal, neither stop reason nor report on usage, adds a `Notice`: some accounts never
     receive a stop reason, so its absence alone is no failure.  The notices about calls that were withheld as
@@ -178,6 +192,12 @@ class EndOfStream:
     _lost: Notice | None = field(init=False, default=None)
     """The first of what was passed over."""
 
+    _missing: bool = field(init=False, default=False)
+    """Whether the service owes a stop reason."""
+
+    _withheld: bool = field(init=False, default=False)
+    """Whether a call came that the client is not given."""
+
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but `Stop`."""
         seen = self._seen
@@ -189,6 +209,8 @@ class EndOfStream:
             elif type(item) is Notice:
                 if self._lost is None and item.code in _LOST:
                     self._lost = item
+                self._missing |= item == MISSING
+                self._withheld |= item.code.startswith("tool_call.")
                 yield item
             elif type(item) is ToolCallMalformed:
                 self._malformed.append(item.info)
@@ -204,14 +226,19 @@ class EndOfStream:
         if self._malformed:
             seen.add(ToolCallMalformed)
             yield from _notices(self._malformed if self._language else (), self._language)
-        if self._stop is None and seen <= _LABELS:
+        if self._stop is None and seen <= (_LABELS | _REPORTS if self._missing else _LABELS):
             raise UpstreamProtocolError("the upstream's answer is empty", code="stream.empty")
         if self._lost is not None and seen.isdisjoint(_CONTENT) and self._reported in _WHOLE_ENDS:
             what = ": ".join(filter(None, (self._lost.code, self._lost.detail)))
             raise UpstreamError(
                 f"the service's answer holds nothing that can be shown ({what})", code="answer.unreadable"
             )
-        if self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE):
+        if self._reported is StopReason.TOOL_CALL and seen.isdisjoint(_CALLED) and not self._withheld:
+            if seen.isdisjoint(_CONTENT):
+                raise UpstreamProtocolError("the upstream's answer lacks the call that it ends with", code=NO_CALL)
+            yield Notice(NO_CALL)
+        is_unclear = self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE)
+        if is_unclear and not self._missing:
             yield Notice(NO_TERMINAL_SIGNAL)
         yield self._verdict()
 

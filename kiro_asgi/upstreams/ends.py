@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamQuotaSpent, UpstreamThrottled
-from kiro_asgi.model.events import Notice, StopReason
+from kiro_asgi.model.events import Notice, Stop, StopReason
 from kiro_asgi.upstreams.errors import clean
 
 Meaning = StopReason | type[UpstreamError]
@@ -26,6 +26,8 @@ CUT: Final = frozenset(
     }
 )
 """Ends after which the last call may be incomplete."""
+
+_NOT_WHOLE: Final = (CUT | {StopReason.REFUSAL}) - {StopReason.PAUSED}
 
 _NO_TABLE: Final[Mapping[str, Meaning]] = MappingProxyType({})
 
@@ -45,7 +47,7 @@ _CLASSES: Final[tuple[tuple[re.Pattern[str], Meaning | None], ...]] = (
         re.compile(
             r"(?<!t)error|_err_|exception|_fault|crash|_abort|_cancel|malform|network|connect|interrupt|_internal"
             r"|unavailable|unreachable|time_?d?_?out|_deadline|_memory|_oom_|_shut|_kill|_terminat|_preempt|_evict"
-            r"|_stall|_hang|_stuck|_clos|_reset|_brok|corrupt|_panic|_retr(?:y|ies)_|_attempt|_upstream|_backend"
+            r"|_stall|_expir|_hang|_stuck|_clos|_reset|_brok|corrupt|_panic|_retr(?:y|ies)_|_attempt|_upstream|_backend"
             r"|_server_|_provider"
         ),
         UpstreamFault,
@@ -125,6 +127,33 @@ def end_of(said: Any, known: Mapping[str, Meaning] = _NO_TABLE) -> StopReason | 
         return meaning
     word = _shown(said)
     raise meaning(f"the service gave up its answer: {word}", code=word)
+
+
+WORDS: Final = (
+    *("finish_reason", "finishReason", "stop_reason", "stopReason", "native_finish_reason", "done_reason"),
+    "finish_details",
+)
+"""Members that say why an answer ended, at services that do not use the name that their API has for it."""
+
+NAMES: Final = frozenset(WORDS)
+
+
+def word_in(*places: Mapping[str, Any]) -> Any:
+    """Why an answer ended, where the member that should say it does not: under another name, or in another place."""
+    for place in places:
+        if not NAMES.isdisjoint(place) and (found := next(filter(None, map(place.get, WORDS)), None)):
+            return found
+    return None
+
+
+def outlasts(meaning: Meaning | None) -> bool:
+    """Whether an answer that is said to have ended so is not whole, whatever else is said of its end afterwards."""
+    return isinstance(meaning, type) or meaning in _NOT_WHOLE
+
+
+def kept(before: Stop | None, now: Stop) -> Stop:
+    """The end of an answer of which it is said more than once: that it is not whole holds, otherwise the last."""
+    return before if before is not None and outlasts(before.reason) and not outlasts(now.reason) else now
 
 
 def unknown(said: Any) -> Notice:

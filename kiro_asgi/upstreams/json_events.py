@@ -13,6 +13,7 @@ from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
 from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.upstreams.failures import is_told, names_failure, report_in
 from kiro_asgi.wire.json import JsonError
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.sse import SseDecoder
@@ -22,6 +23,12 @@ DONE: Final = "[DONE]"
 
 HALF: Final = Notice("text.half")
 """Half of a character came whose other half never did."""
+
+_OBJECT: Final = b"{"
+"""How a line begins by which a server breaks off a stream: an object without the name of its field."""
+
+_OPENINGS: Final = ("{", "[{", '"')
+"""How JSON begins; what does, and is none, is a piece of an answer that was damaged."""
 
 _NOT_UTF_8: Final = "not UTF-8"
 """Detail of a notice."""
@@ -44,7 +51,7 @@ class JsonEvents:
     """The stage from bytes to events.  Anything but a JSON object is skipped, with a notice.
 
     So is an event that is not UTF-8, which JSON has to be: with U+FFFD in it, it could be read, but as something that
-    the model never wrote.
+    the model never wrote.  A failure that is told in plain text, or in a list, is an event like any other report.
 
     Source: https://www.rfc-editor.org/rfc/rfc8259#section-8.1
     """
@@ -56,7 +63,7 @@ class JsonEvents:
     _json: JsonPieces = field(init=False, factory=JsonPieces)
 
     def __attrs_post_init__(self) -> None:
-        self._lines = SseDecoder(also_data=self.also_data)
+        self._lines = SseDecoder(also_data=self.also_data, bare=_OBJECT)
 
     def feed(self, items: Iterable[bytes], /) -> Iterator[JsonEvent | Notice]:
         """The events that *items* complete."""
@@ -67,9 +74,11 @@ class JsonEvents:
             try:
                 value = None if event.damaged else self._json.loads(event.data)
             except JsonError:
-                value = None
+                value = event.data
             if type(value) is dict:
                 yield JsonEvent(event.event, value)
+            elif report := _report(event.event, value):
+                yield JsonEvent(event.event, report)
             else:
                 yield Notice("event.undecodable", _NOT_UTF_8 if event.damaged else "")
 
@@ -78,6 +87,15 @@ class JsonEvents:
         yield from (item for item in self.feed((b"\n\n",)) if isinstance(item, JsonEvent))
         if not self._json.is_whole:
             yield HALF
+
+
+def _report(name: str, value: Any) -> Mapping[str, Any] | None:
+    """The report of a failure that is no object, in an event of that *name*."""
+    if type(value) is list and value and type(value[0]) is dict:
+        return report_in(value[0], name)
+    if type(value) is str and value and not value.startswith(_OPENINGS) and (names_failure(name) or is_told(value)):
+        return {"error": {"message": value}}
+    return None
 
 
 @define

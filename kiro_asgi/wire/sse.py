@@ -52,6 +52,7 @@ class SseDecoder:
     Args:
         max_event: Largest event that is accepted: its data lines without their ends, in bytes.
         also_data: Names of fields outside the standard that are read as ``data``.
+        bare: How a line outside the standard begins that is an event by itself; empty for none.
 
     Raises:
         UpstreamProtocolError: Code ``sse.too_large``.
@@ -59,6 +60,7 @@ class SseDecoder:
 
     max_event: int = field(default=EVENT_BYTES, kw_only=True)
     also_data: frozenset[bytes] = field(default=frozenset(), kw_only=True)
+    bare: bytes = field(default=b"", kw_only=True)
 
     retry: int | None = field(init=False, default=None)
     """Reconnection time of the stream in milliseconds, if one was named."""
@@ -86,7 +88,10 @@ class SseDecoder:
             for line in self._lines(chunk):
                 if line:
                     self._check_size(line)
-                    self._take(line)
+                    if self.bare and line.startswith(self.bare):
+                        yield from self._alone(line)
+                    else:
+                        self._take(line)
                 elif (event := self._dispatch()) is not None:
                     yield event
             self._check_size(self._line)
@@ -132,6 +137,13 @@ class SseDecoder:
         elif name in self.also_data:
             self._data.append(value)
             self._size += len(line)
+
+    def _alone(self, line: bytes) -> Iterator[ServerSentEvent]:
+        """The event that a line is, behind the one that it breaks off."""
+        events = [self._dispatch()]
+        self._data.append(line)
+        events.append(self._dispatch())
+        yield from filter(None, events)
 
     def _dispatch(self) -> ServerSentEvent | None:
         self.last_event_id = self._id

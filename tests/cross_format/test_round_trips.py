@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.base import ResponseMeta
@@ -44,6 +44,12 @@ def read(stream: bytes, cuts: list[int]) -> Message:
     return fold([*events, *answer.flush()])
 
 
+def shows_its_end(message: Message) -> bool:
+    """Not an answer that says that it calls a tool, and has no call: that may be an error."""
+    called = any(isinstance(block, ToolCallBlock) for block in message.blocks)
+    return called or message.stop_reason is not StopReason.TOOL_CALL
+
+
 def expected(message: Message) -> StopReason:
     reason = READ_AS.get(message.stop_reason, message.stop_reason)
     called = any(isinstance(block, ToolCallBlock) for block in message.blocks)
@@ -59,6 +65,7 @@ def expected(message: Message) -> StopReason:
 def test_our_own_streams_are_read_as_they_were_meant(events: list[Event], cuts: list[int]) -> None:
     """Any legal answer, written as Chat Completions and read again, says the same, as far as the API carries it."""
     meant = fold(events)
+    assume(shows_its_end(meant))
     found = read(b"".join(run(OpenAIChat().encoder(HEADING), events)), cuts)
 
     if not any(isinstance(block, ServerResult) for block in meant.blocks):
@@ -77,6 +84,7 @@ def read_whole(body: bytes) -> Message:
 def test_our_own_documents_are_read_as_they_were_meant(events: list[Event]) -> None:
     """The same for an answer in one piece."""
     meant = fold(events)
+    assume(shows_its_end(meant))
     found = read_whole(b"".join(OpenAIChat().render(meant, HEADING)))
 
     if not any(isinstance(block, ServerResult) for block in meant.blocks):

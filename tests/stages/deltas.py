@@ -74,5 +74,10 @@ def trailers() -> st.SearchStrategy[Delta]:
 
 
 def answers() -> st.SearchStrategy[list[Delta]]:
-    """Whole answers; never empty ones, which are an error."""
-    return st.lists(content() | trailers(), max_size=25).map(lambda deltas: [*deltas, ContextUsage(1.5)])
+    """Whole answers; never empty ones, which are an error, nor ones that say that they call, and show nothing."""
+    return st.lists(content() | trailers(), max_size=25).map(lambda deltas: [*deltas, *_shown(deltas)])
+
+
+def _shown(deltas: list[Delta]) -> list[Delta]:
+    called = any(isinstance(delta, Stop) and delta.reason is StopReason.TOOL_CALL for delta in deltas)
+    return [RefusalDelta("a"), ContextUsage(1.5)] if called else [ContextUsage(1.5)]

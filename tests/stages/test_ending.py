@@ -24,7 +24,7 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
 )
-from kiro_asgi.stages.ending import NO_TERMINAL_SIGNAL, EndOfStream
+from kiro_asgi.stages.ending import MISSING, NO_CALL, NO_TERMINAL_SIGNAL, EndOfStream
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
@@ -64,7 +64,6 @@ FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE,
         pytest.param([CALL, CALLED], CALLED, id="F211-call"),
         pytest.param([CALL, END], CALLED, id="F211-call-though-end"),
         pytest.param([TEXT, CALL], CALLED, id="F211-call-in-silence"),
-        pytest.param([TEXT, CALLED], END, id="called-without-a-call"),
         pytest.param([SERVED, CALLED], END, id="F216-server-call"),
         pytest.param([SERVED], END, id="F216-server-call-in-silence"),
         pytest.param([THOUGHT, SERVED], END, id="F216-thinking-and-server-call-in-silence"),
@@ -109,6 +108,40 @@ def test_verdicts(deltas: list[Delta], verdict: Stop) -> None:
 def test_an_answer_that_just_stops_is_noticed(deltas: list[Delta], noticed: bool) -> None:
     """Text without any terminal signal may have been cut; that is said, and is no failure."""
     assert (Notice(NO_TERMINAL_SIGNAL) in run(EndOfStream(), deltas)) is noticed
+
+
+def test_a_call_that_never_came_is_noticed() -> None:
+    """The service says that the answer calls a tool, and lost the call: the text is not all of it."""
+    assert run(EndOfStream(), [TEXT, CALLED]) == [TEXT, Notice(NO_CALL), END]
+
+
+@pytest.mark.parametrize("deltas", [[CALLED], [THOUGHT, CALLED], [THOUGHT, TOKENS, CALLED]])
+def test_a_call_that_never_came_is_an_error_where_nothing_else_did(deltas: list[Delta]) -> None:
+    """An empty answer would be taken for a finished one; it may be tried again."""
+    stage = EndOfStream()
+    list(stage.feed(deltas))
+
+    with pytest.raises(UpstreamProtocolError) as caught:
+        list(stage.flush())
+    assert (caught.value.code, caught.value.retry_safe) == (NO_CALL, True)
+
+
+def test_a_call_that_was_withheld_is_none_that_never_came() -> None:
+    withheld = Notice("tool_call.forbidden", "f")
+    assert run(EndOfStream(), [withheld, CALLED]) == [withheld, END]
+
+
+def test_an_end_that_owes_its_reason() -> None:
+    """Text is as good as it looks, and said to be unclear once; what has none is an error, whatever it counts."""
+    assert run(EndOfStream(), [TEXT, TOKENS, MISSING]) == [TEXT, TOKENS, MISSING, END]
+    assert run(EndOfStream(), [TEXT, MISSING]) == [TEXT, MISSING, END]
+    assert run(EndOfStream(), [THOUGHT, MISSING]) == [THOUGHT, MISSING, LENGTH]
+    stage = EndOfStream()
+    list(stage.feed([TOKENS, MISSING]))
+
+    with pytest.raises(UpstreamProtocolError) as caught:
+        list(stage.flush())
+    assert caught.value.code == "stream.empty"
 
 
 @pytest.mark.parametrize(

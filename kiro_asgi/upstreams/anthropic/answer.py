@@ -42,6 +42,7 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import messages_counts, unknown_runs
+from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.stages.usage import replaced
 from kiro_asgi.upstreams.anthropic.blocks import (
     API,
@@ -57,8 +58,9 @@ from kiro_asgi.upstreams.anthropic.blocks import (
 )
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
+from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, recommended, report_of
+from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.unread import is_word, others, parts_of, within
@@ -77,8 +79,8 @@ class WholeMessage(WholeBody):
     def flush(self) -> Iterator[JsonEvent]:
         """The events."""
         message = report_of(bytes(self._body))
-        if type(message.get("error")) is dict:
-            raise event_fault(message)
+        if report := report_in(message, content={"content"}):
+            raise event_fault(report)
         if text_of(message, "type") != "message":
             raise NotTheUpstream(
                 "the service answered with JSON that is not a message: check its endpoint", code="upstream.content_type"
@@ -127,6 +129,9 @@ _STOP_DETAILS: Final = frozenset({"type", "category", "explanation", "recommende
 _ABOUT: Final = frozenset({"type", "message", "delta", "usage"})
 """Members of an object that are read; of `_ABOUT`, of an event about the message."""
 
+_TYPED: Final = frozenset({"type"})
+"""What every event has."""
+
 _PLACED: Final = frozenset({"type", "index", "content_block", "delta"})
 """Members of an event about a block that are read."""
 
@@ -159,19 +164,23 @@ class Ending:
         self._counts = replaced(self._counts, messages_counts(found))
         return (Notice("usage.unknown", clean(kind)[:60]) for kind in unknown_runs(found))
 
-    def stop(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
+    def stop(self, delta: Mapping[str, Any], *places: Mapping[str, Any]) -> Iterator[Delta]:
         """Record ``stop_reason``; notices where it is unknown, and of what few APIs have a place for.
+
+        Args:
+            delta: What has to say it.
+            places: Where some services say it instead.
 
         Raises:
             UpstreamError: The service gave the answer up.
         """
-        name = text_of(delta, "stop_reason")
+        name = delta.get("stop_reason") or word_in(delta, *places)
         if not name:
             return iter(())
         reason = end_of(name, STOP_REASONS)
         sequence = text_of(delta, "stop_sequence") if reason is StopReason.STOP_SEQUENCE else ""
         why = declined(object_of(delta.get("stop_details")))
-        self._stop = Stop(reason or StopReason.END, sequence or None, why)
+        self._stop = kept(self._stop, Stop(reason or StopReason.END, sequence or None, why))
         return iter((*(() if reason else (unknown(name),)), *recommended(why)))
 
     @property
@@ -183,8 +192,7 @@ class Ending:
         """Counts and stop, for the end of the answer."""
         if self._counts != TokenUsage():
             yield self._counts
-        if self._stop is not None:
-            yield self._stop
+        yield MISSING if self._stop is None else self._stop
 
 
 @define
@@ -240,16 +248,20 @@ class MessageEvents:
     def _event(self, event: JsonEvent) -> Iterable[Delta]:
         kind = event.value.get("type", event.name)
         reader = _EVENTS.get(kind) if type(kind) is str else None
+        if reader is None or "error" in event.value:
+            self._refuse(event)
         if reader is not None:
             return reader(self, event.value)
-        if type(event.value.get("error")) is dict:
-            raise event_fault(event.value)
         if event.done:
             return ()
         notice = Notice("event.unknown", clean(str(kind))[:60])
         if type(kind) is not str or not is_word(kind):
             return (notice,)
         return (OpaqueEvent(Unread(API, {"type": kind, **event.value}), (notice,)),)
+
+    def _refuse(self, event: JsonEvent) -> None:
+        if report := report_in(event.value, event.name, _TYPED):
+            raise event_fault(report)
 
     def _members(self, members: Mapping[str, Any]) -> Iterable[Delta]:
         """Members of the message, which clients may be given at its end."""
@@ -348,17 +360,15 @@ class MessageEvents:
         yield from self._ending.count(usage)
         unread = within(delta=_unread_message(delta), usage=_unread_usage(usage))
         yield from self._members({**others(value, _ABOUT), **unread})
-        yield from self._ending.stop(delta)
+        yield from self._ending.stop(delta, value)
 
     def _message_stop(self, value: Mapping[str, Any]) -> Iterator[Delta]:
+        yield from self._ending.stop(value, object_of(value.get("message")))
         self._ending.complete = True
         for block, _ in self._open.values():
             if block.is_opaque or block.is_text:
                 yield from block.closing()
         yield from self._members(others(value, _ABOUT))
-
-    def _error(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        raise event_fault(value)
 
     def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         return ()
@@ -376,7 +386,6 @@ _EVENTS: Final[Mapping[str, Callable[[MessageEvents, Mapping[str, Any]], Iterabl
         "content_block_stop": MessageEvents._close_block,
         "message_delta": MessageEvents._message_delta,
         "message_stop": MessageEvents._message_stop,
-        "error": MessageEvents._error,
         "ping": MessageEvents._ping,
     }
 )

@@ -26,7 +26,18 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
     UpstreamUnavailable,
 )
-from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
+from kiro_asgi.upstreams.errors import (
+    Class,
+    Meaning,
+    by_status,
+    clean,
+    fields_of,
+    report_of,
+    retry_after,
+    status_of,
+    worded,
+)
+from kiro_asgi.upstreams.failures import kind_of
 from kiro_asgi.wire.json import object_of, text_of
 
 SIGNATURE: Final = "thinking_signature_invalid"
@@ -130,7 +141,9 @@ def event_fault(report: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an ``error`` event means; *report* is its data."""
     error = _error(report)
     message = clean(text_of(error, "message")) or "the answer ended with an error that was not explained"
-    return _classify(error, (UpstreamFault, "internal"), message, "", None)
+    kind, code = by_status(status_of(error), STATUSES)
+    otherwise = (kind_of(text_of(error, "type"), text_of(error, "code")) or kind, code)
+    return _classify(error, otherwise, message, "", None)
 
 
 def _error(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -35,9 +35,11 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.upstreams.bedrock.errors import exception_fault, is_exception
-from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
+from kiro_asgi.stages.ending import MISSING
+from kiro_asgi.upstreams.bedrock.errors import exception_fault
+from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, report_of
+from kiro_asgi.upstreams.failures import names_failure, report_in
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
@@ -241,13 +243,13 @@ class ConverseEvents:
             yield _citation(citation, block.characters)
 
     def _message_stop(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        name = text_of(value, "stopReason")
-        reason = end_of(name, STOP_REASONS)
+        said = value.get("stopReason") or word_in(value)
+        reason = end_of(said, STOP_REASONS) if said else None
         fields = object_of(value.get("additionalModelResponseFields"))
         sequence = text_of(object_of(fields.get("delta")), "stop_sequence") or text_of(fields, "stop_sequence")
         met = sequence if reason is StopReason.STOP_SEQUENCE else ""
-        self._stop = Stop(reason or StopReason.END, met or None)
-        return () if reason else (unknown(name),)
+        self._stop = kept(self._stop, Stop(reason or StopReason.END, met or None))
+        return () if reason else (unknown(said) if said else MISSING,)
 
     def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
         usage = object_of(value.get("usage"))
@@ -327,7 +329,7 @@ class Frames:
         """The deltas of the frames."""
         for frame in items:
             name = _header(frame, ":event-type")
-            if frame.message_type in ("exception", "error") or is_exception(name):
+            if frame.message_type in ("exception", "error") or names_failure(name):
                 raise _exception(frame, name)
             try:
                 value = self._json.loads(frame.payload) if frame.payload else {}
@@ -392,6 +394,8 @@ class WholeAnswer:
     def flush(self) -> Iterator[Delta]:
         """The deltas."""
         answer = report_of(bytes(self._body))
+        if report := report_in(answer):
+            raise exception_fault(text_of(answer, "__type"), report["error"])
         if text_of(answer, "type") == "message":
             reader = self._messages()
             yield from reader.feed((JsonEvent("message_start", {"type": "message_start", "message": answer}),))

@@ -158,11 +158,6 @@ def exception_fault(name: str, report: Mapping[str, Any]) -> KiroAsgiError:
     return _classify(name, report, (UpstreamFault, "internal"), message, "", None)
 
 
-def is_exception(name: str) -> bool:
-    """Whether events of this type are errors: some relays send exceptions as events."""
-    return name.endswith("Exception") and _plain_name(name) in EXCEPTIONS
-
-
 def _classify(
     name: str, report: Mapping[str, Any], otherwise: Meaning, message: str, behind: str, wait: float | None
 ) -> KiroAsgiError:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError, UpstreamRejected
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
@@ -44,8 +44,9 @@ from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import gemini_counts
-from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
+from kiro_asgi.upstreams.ends import Meaning, end_of, meaning_of, outlasts, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, status_of
+from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.gemini.partial_calls import PartialCall
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
@@ -286,6 +287,16 @@ STOPS: Final[Mapping[str, Meaning]] = MappingProxyType(
 """``finishReason`` to its meaning.  The explanation that comes with an error may quote the answer: not passed on."""
 
 
+_NUMBERED: Final[Mapping[int, str]] = MappingProxyType({1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION"})
+"""Reasons by number, as some libraries write them; the numbers above differ between the service's two APIs."""
+
+
+def _graver(before: str, now: str) -> str:
+    """The reason that holds of two: that an answer is not whole, whatever comes after, otherwise the last."""
+    is_final = bool(before) and outlasts(meaning_of(before, STOPS))
+    return before if is_final and not outlasts(meaning_of(now, STOPS)) else now
+
+
 def _verdict(reason: str, block_reason: str, message: str, *, empty: bool) -> Iterator[Delta]:
     """How an answer ended.
 
@@ -433,6 +444,9 @@ class ResponseDecoder:
 
     _parts: PartReader = field(init=False)
     _usage: UsageReader = field(init=False, factory=UsageReader)
+    _place: Any = field(init=False, default=None)
+    """Index of the answer: the first that is named."""
+
     _reason: str = field(init=False, default="")
     _block_reason: str = field(init=False, default="")
     _message: str = field(init=False, default="")
@@ -456,7 +470,7 @@ class ResponseDecoder:
     def feed(self, items: Iterable[JsonEvent | Notice], /) -> Iterator[Delta]:
         """The deltas of the events."""
         for item in items:
-            for delta in (item,) if isinstance(item, Notice) else self._event(item.value):
+            for delta in (item,) if isinstance(item, Notice) else self._event(item.value, item.name):
                 if type(delta) is not Notice:
                     yield delta
                 elif self._notices < NOTICES:
@@ -475,19 +489,22 @@ class ResponseDecoder:
             yield MessageMembers(Unread(API, {"usageMetadata": members}))
         yield from _verdict(self._reason, self._block_reason, self._message, empty=not self._parts.produced)
 
-    def _event(self, value: Mapping[str, Any]) -> list[Delta]:
+    def _event(self, value: Mapping[str, Any], name: str) -> list[Delta]:
         event = object_of(value.get("response")) or value
-        for report in (value, event):
-            if report.get("error"):
-                raise _fault(report)
+        unread = others(event, _EVENT)
+        if unread or name == "error" or "error" in value or "candidates" not in event or "error" in event:
+            for each in (value, event):
+                _refuse(report_in(each, name, _PIECE))
         deltas: list[Delta] = []
         if not self._model and (model := text_of(event, "modelVersion")):
             self._model = model
             deltas.append(ModelName(model))
-        if members := self._of_answer.new(others(event, _EVENT)):
+        if members := self._of_answer.new(unread):
             deltas.append(MessageMembers(Unread(API, members)))
         for place, candidate in enumerate(objects_of(event.get("candidates"))):
-            if candidate.get("index", place) in (0, None):
+            index = candidate.get("index", place)
+            self._place = index if self._place is None else self._place
+            if index in (self._place, None):
                 self._candidate(candidate, deltas)
             else:
                 deltas.append(Notice("event.unknown", "another candidate"))
@@ -505,7 +522,10 @@ class ResponseDecoder:
             parts = parts_of(content["parts"])
         for part in parts:
             deltas += self._parts.read(part)
-        self._reason = text_of(candidate, "finishReason") or self._reason
+        if "error" in candidate:
+            _refuse(report_in(candidate))
+        if said := candidate.get("finishReason") or word_in(candidate):
+            self._reason = _graver(self._reason, str(_NUMBERED.get(said, said) if type(said) is int else said))
         self._message = text_of(candidate, "finishMessage") or self._message
         if not _REPORTS.isdisjoint(candidate):
             self._read(candidate, deltas)
@@ -539,6 +559,9 @@ def _bare_parts(content: Any) -> Iterator[Part]:
         yield from parts_of(each["parts"] if "parts" in each else others(each, {"role"}) or None)
 
 
+_PIECE: Final = frozenset({"candidates", "usageMetadata", "promptFeedback", "response"})
+"""Members of which a piece of an answer has one."""
+
 _REPORTS: Final = frozenset({"groundingMetadata", "citationMetadata"})
 """Members of a candidate with the sources that the model read."""
 
@@ -549,5 +572,6 @@ _NO_USAGE: Final = UsageReader().usage
 _NO_SOURCES: Final = Grounding()
 
 
-def _fault(report: Mapping[str, Any]) -> KiroAsgiError:
-    return report_fault(status_of(object_of(report["error"])), report)
+def _refuse(report: Mapping[str, Any] | None) -> None:
+    if report is not None:
+        raise report_fault(status_of(object_of(report["error"])), report)

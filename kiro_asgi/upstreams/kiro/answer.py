@@ -48,8 +48,9 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.upstreams.ends import Meaning, end_of, unknown
+from kiro_asgi.upstreams.ends import Meaning, end_of, outlasts, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, recommended
+from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.json_events import HALF
 from kiro_asgi.upstreams.kiro.document import events_of
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
@@ -68,11 +69,8 @@ class Seen:
     model: str = ""
     """The last `ModelName`: the service repeats it in every event."""
 
-    stopped: bool = False
-    """Whether the service has given a stop reason."""
-
-    declined: bool = False
-    """Whether that was a refusal, after which no other reason counts."""
+    stop: StopReason | None = None
+    """Why the answer ended, as far as the service has said it; after a filter, no other reason counts."""
 
 
 Reader = Callable[[Payload, Seen], Iterable[Delta]]
@@ -164,16 +162,16 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 def _stop(payload: Payload, seen: Seen) -> Iterable[Delta]:
     if type(refusal := payload.get("refusal")) is dict:
-        seen.stopped = seen.declined = True
+        seen.stop = StopReason.CONTENT_FILTER
         why = declined(refusal)
         yield from recommended(why)
         yield Stop(StopReason.CONTENT_FILTER, declined=why)
-    elif (said := payload.get("stopReason")) and not seen.declined:
+    elif (said := payload.get("stopReason") or word_in(payload)) and seen.stop is not StopReason.CONTENT_FILTER:
         if (reason := end_of(said, STOP_REASONS)) is None:
             yield unknown(said)
-            return
-        seen.stopped = True
-        yield Stop(reason)
+        elif outlasts(reason) or not outlasts(seen.stop):
+            seen.stop = reason
+            yield Stop(reason)
 
 
 def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
@@ -196,7 +194,7 @@ def _context_usage(payload: Payload, seen: Seen) -> Iterable[Delta]:
     percentage = _amount(payload, "contextUsagePercentage")
     if percentage is not None:
         yield ContextUsage(min(percentage, 100.0))
-        if percentage >= 100 and not seen.stopped:
+        if percentage >= 100 and seen.stop is None:
             yield Stop(StopReason.CONTEXT_FULL)
 
 
@@ -366,7 +364,10 @@ class FrameEventDecoder:
             return self._notice("event.undecodable", f"{self._type}: {error}")
         if type(payload) is not dict:
             return self._notice("event.undecodable", f"{self._type}: not an object")
-        deltas = self._reader(_unwrap(payload, self._type), self._seen)
+        payload = _unwrap(payload, self._type)
+        if "error" in payload and (report := report_in(payload)):
+            raise exception_fault("", report["error"])
+        deltas = self._reader(payload, self._seen)
         if self._reader is _read_text:
             self._model = self._seen.model.encode()
         return deltas

@@ -37,6 +37,7 @@ from kiro_asgi.errors import (
     UpstreamUnavailable,
 )
 from kiro_asgi.upstreams.errors import Class, Meaning, by_status, clean, fields_of, report_of, retry_after, worded
+from kiro_asgi.upstreams.failures import names_failure
 from kiro_asgi.wire.json import text_of
 
 REASONS: Final[Mapping[str, Class]] = MappingProxyType(
@@ -172,7 +173,7 @@ def _names_in(report: Mapping[str, Any]) -> tuple[str, str]:
 
 def is_exception(name: str) -> bool:
     """Whether *name* is that of an exception: they are members of the same union as the events of an answer."""
-    return name.lower().endswith("exception") and plain_name(name) in _BY_NAME
+    return names_failure(name)
 
 
 def is_report(body: bytes) -> bool:

@@ -40,14 +40,16 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import chat_counts
-from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, unknown
+from kiro_asgi.stages.ending import MISSING
+from kiro_asgi.upstreams.ends import CUT, NAMES, Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.documents import answer_in
-from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
+from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
 from kiro_asgi.upstreams.unread import Repeated, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
@@ -127,9 +129,6 @@ class ChunkDecoder:
     """Members of chunks that are not read."""
 
     _refused: bool = field(init=False, default=False)
-    _answered: bool = field(init=False, default=False)
-    """Whether there was a choice."""
-
     _done: bool = field(init=False, default=False)
     _noticed: set[Notice] = field(init=False, factory=set)
 
@@ -163,10 +162,13 @@ class ChunkDecoder:
             yield chat_counts(self._usage)
             if members := within(usage=_unread_usage(self._usage)):
                 yield MessageMembers(Unread(API, members))
-        stop = self._stop or (Stop(StopReason.END) if self._answered else None)
-        if stop is not None:
-            refused = self._refused and not self._calls.any and stop.reason is StopReason.END
-            yield Stop(StopReason.REFUSAL) if refused else stop
+        stop = self._stop
+        if self._refused and not self._calls.any and (stop is None or stop.reason is StopReason.END):
+            stop = Stop(StopReason.REFUSAL)
+        if stop is None:
+            yield MISSING
+        else:
+            yield stop
 
     def _plain(self, value: Object) -> str:
         """The text of a chunk that holds nothing else, as nearly every chunk does; empty for any other."""
@@ -188,7 +190,6 @@ class ChunkDecoder:
         text = delta.get("content")
         if type(text) is not str:
             return ""
-        self._answered = True
         self._place = 0 if self._place is None else self._place
         return text
 
@@ -199,10 +200,9 @@ class ChunkDecoder:
         )
 
     def _chunk(self, event: JsonEvent) -> Iterator[Delta]:
-        value = event.value
-        if "error" in value or "choices" not in value or event.name == "error":
-            self._refuse(event)
-        unread = others(value, _CHUNK)
+        value, unread = event.value, others(event.value, _CHUNK)
+        if "error" in value or "choices" not in value or unread or event.name == "error":
+            _refuse(report_in(value, event.name, _CONTENT))
         self._pages = _pages_in(unread) or self._pages
         if (model := value.get("model")) != self._model and type(model) is str and model:
             self._model = model
@@ -218,37 +218,39 @@ class ChunkDecoder:
                 yield from self._notice(Notice("chunk.unreadable"))
             return
         for choice in choices:
-            yield from self._choice(choice)
+            yield from self._choice(choice, value)
+        if not choices and (reason := word_in(value)):
+            yield from self._finish(reason, value)
 
-    def _refuse(self, event: JsonEvent) -> None:
-        if event.name == "error" or is_report(event.value):
-            raise stream_fault(event.value)
-
-    def _choice(self, choice: Any) -> Iterator[Delta]:
+    def _choice(self, choice: Any, chunk: Object) -> Iterator[Delta]:
         if type(choice) is not dict or not self._is_ours(choice):
             yield from self._notice(Notice("choice.unreadable" if type(choice) is not dict else "choice.surplus"))
             return
-        self._answered = True
         delta = choice.get("delta")
         if delta is None:
             delta = choice.get("message")
         if delta is None and "text" in choice:  # of the older Completions
             delta = {"content": choice["text"]}
         if type(delta) is dict:
-            name, text = _unlisted_thinking(delta)
-            if text:
-                self._member = name
-                yield ThinkingDelta(text, member=name)
-            yield from self._delta(delta)
-            yield from self._members(others(choice, _CHOICE), others(delta, _DELTA), name)
+            yield from self._turn(choice, delta)
         elif delta is not None:
             yield from self._notice(Notice("chunk.unreadable"))
-        if error := object_of(choice.get("error")):
-            raise stream_fault({"error": error})
-        if reason := choice.get("finish_reason"):
+        for place in (choice, object_of(delta)):
+            if "error" in place:
+                _refuse(report_in(place))
+        if reason := choice.get("finish_reason") or word_in(choice, object_of(delta), chunk):
             if type(usage := choice.get("usage")) is dict:
                 self._usage = usage
             yield from self._finish(reason, choice)
+
+    def _turn(self, choice: Object, delta: Object) -> Iterator[Delta]:
+        """What a choice holds."""
+        name, text = _unlisted_thinking(delta)
+        if text:
+            self._member = name
+            yield ThinkingDelta(text, member=name)
+        yield from self._delta(delta)
+        yield from self._members(others(choice, _CHOICE), others(delta, _DELTA), name)
 
     def _is_ours(self, choice: Object) -> bool:
         """Whether a choice is of the answer that was asked for, of which there is one."""
@@ -401,7 +403,7 @@ class ChunkDecoder:
         if found is None:
             yield from self._notice(unknown(reason))
         met = _met(choice) if found is StopReason.END else None
-        self._stop = met or Stop(found or StopReason.END)
+        self._stop = kept(self._stop, met or Stop(found or StopReason.END))
 
     def _once(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
         for delta in deltas:
@@ -418,6 +420,11 @@ class ChunkDecoder:
 
     def _new(self, notices: Iterable[Notice]) -> Iterator[Notice]:
         return (new for notice in notices for new in self._notice(notice))
+
+
+def _refuse(report: Object | None) -> None:
+    if report is not None:
+        raise stream_fault(report)
 
 
 def _met(choice: Object) -> Stop | None:
@@ -521,14 +528,17 @@ _DELTA: Final = _READERS.keys() | {"role", "obfuscation", "padding"}
 _OF_THINKING: Final = frozenset({"provider_specific_fields", "thinking_blocks"})
 """Members that may hold thinking once more, and are withheld with it."""
 
-_SILENT: Final = frozenset(
-    {"name", "id", "type", "index", "tool_call_id", "extra_content", "parsed", "logprobs", "token_ids"}
+_SILENT: Final = NAMES | frozenset(
+    {"error", "name", "id", "type", "index", "tool_call_id", "extra_content", "parsed", "logprobs", "token_ids"}
 )
 """Members that hold nothing to show; any other that is left out gets a notice."""
 
 _CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "error", "usage"})
 _CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation"})
 """Members of a choice and of a chunk that are read."""
+
+_CONTENT: Final = frozenset({"choices", "usage"})
+"""Members of which a chunk has one."""
 
 _PLAIN_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _PLAIN_CHUNK: Final = _CHUNK | {"system_fingerprint", "service_tier"}

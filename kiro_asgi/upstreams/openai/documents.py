@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
+from kiro_asgi.upstreams.failures import report_in
+from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.wire.json import JsonError, loads_answer
 
 
@@ -21,8 +22,8 @@ def answer_in(body: bytes, member: str, what: str) -> Mapping[str, Any]:
         value = loads_answer(body)
     except JsonError as error:
         raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
+    if type(value) is dict and (report := report_in(value, content={member})):
+        raise stream_fault(report)
     if type(value) is dict and type(value.get(member)) is list:
         return value
-    if type(value) is dict and is_report(value):
-        raise stream_fault(value)
     raise UpstreamProtocolError(f"the upstream's answer is not a {what}", code="answer.unreadable")

@@ -41,6 +41,7 @@ from kiro_asgi.upstreams.errors import (
     status_of,
     worded,
 )
+from kiro_asgi.upstreams.failures import kind_of
 from kiro_asgi.wire.json import count_of, text_of
 
 CODES: Final[Mapping[str, Class]] = MappingProxyType(
@@ -160,15 +161,9 @@ def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
     """The error that an object in the place of a chunk, or of a whole answer, reports."""
     report = _error_of(value)
     text = _message(report) or "the answer ended with an error"
-    return _classify(report, status_of(report), text)
-
-
-def is_report(value: Mapping[str, Any]) -> bool:
-    """Whether an object reports an error instead of being part of an answer."""
-    return bool(value.get("error")) or (
-        "choices" not in value
-        and (value.get("object") == "error" or value.get("type") == "error" or bool(_message(value)))
-    )
+    status = status_of(report)
+    kind = kind_of(text_of(report, "code"), text_of(report, "type")) if status == 500 else None
+    return _classify(report, status, text, kind)
 
 
 def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -185,7 +180,7 @@ def _message(report: Mapping[str, Any]) -> str:
     if type(detail) is list:
         text = "; ".join(filter(None, map(_complaint, detail)))
     else:
-        text = text_of(report, "message") or text_of(report, "detail")
+        text = text_of(report, "message") or text_of(report, "detail") or text_of(report, "msg")
     param = text_of(report, "param")
     return clean(f"{param}: {text}" if text and param not in text else text)
 
@@ -198,7 +193,9 @@ def _complaint(entry: Any) -> str:
     return f"{named}: {text_of(entry, 'msg')}"
 
 
-def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiError:
+def _classify(
+    report: Mapping[str, Any], status: int, message: str, otherwise: type[KiroAsgiError] | None = None
+) -> KiroAsgiError:
     code, kind = _NOT_WORD.sub("", text_of(report, "code"))[:64], text_of(report, "type")
     if code.isdecimal():  # a status
         code = ""
@@ -208,6 +205,7 @@ def _classify(report: Mapping[str, Any], status: int, message: str) -> KiroAsgiE
         error, word = SIZES[status]
     elif error is None:
         error, word = phrase or TYPES.get(kind) or by_status(status, STATUSES)
+        error = otherwise if otherwise is not None and phrase is None and kind not in TYPES else error
         word = code or word
     return error(worded(error, message), code=word)
 

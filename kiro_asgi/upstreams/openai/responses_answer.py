@@ -43,13 +43,15 @@ from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.model.unread import Unread, accumulated, restore
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import responses_counts
+from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
 from kiro_asgi.upstreams.errors import clean
+from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.documents import answer_in
-from kiro_asgi.upstreams.openai.errors import is_report, stream_fault
+from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
 from kiro_asgi.upstreams.openai.responses_members import (
     CUSTOM_CALL,
@@ -83,6 +85,12 @@ _TEXTS: Final = ("output_text", "refusal", "text")
 
 _CALLS: Final = ("function_call", CUSTOM_CALL)
 """Kinds of items that are calls."""
+
+_TURN: Final = ("message", *_CALLS)
+"""Kinds of items that are of the model's turn, and not of a tool of the service."""
+
+_TYPED: Final = frozenset({"type"})
+"""What every event has."""
 
 _OPENING: Final = f'{{"{TEXT_INPUT}":"'
 _CLOSING: Final = '"}'
@@ -200,7 +208,7 @@ class EventDecoder:
             if isinstance(item, Notice):
                 yield from self._notice(item)
             elif not item.done and self._end is None:
-                yield from self._read(item.value)
+                yield from self._read(item.value, item.name)
 
     def flush(self) -> Iterator[Delta]:
         """How the answer ended."""
@@ -222,7 +230,7 @@ class EventDecoder:
             return StopReason.TOOL_CALL
         return StopReason.REFUSAL if self._refused else self._stop
 
-    def _read(self, value: Object) -> Iterator[Delta]:
+    def _read(self, value: Object, name: str) -> Iterator[Delta]:
         kind = text_of(value, "type")
         read = _READERS.get(kind)
         if read is not None:
@@ -233,8 +241,8 @@ class EventDecoder:
                 self._event_members(value)
         elif kind in ENDS or _ends(value):
             yield from self._finish(value)
-        elif is_report(value) or kind == "error":
-            raise stream_fault(value)
+        elif report := report_in(value, name, _TYPED):
+            raise stream_fault(report)
         elif (item := self._opaque_item(value)) is not None:
             self._budget.take(ITEM + size_of_value(value))
             item.events.append(value)
@@ -289,8 +297,9 @@ class EventDecoder:
 
     def _finish(self, value: Object) -> Iterator[Delta]:
         response = object_of(value.get("response"))
-        error = object_of(response.get("error"))
-        if error or value.get("type") == "response.failed":
+        report = report_in({"error": response.get("error")})
+        if report or value.get("type") == "response.failed":
+            error = object_of(object_of(report).get("error"))
             raise stream_fault(
                 {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
             )
@@ -311,6 +320,8 @@ class EventDecoder:
             found = end_of(status, _STATUSES)
             if found is None:
                 yield from self._notice(unknown(status))
+        elif value.get("type") not in ENDS:
+            yield MISSING
         self._stop = found or end_of(_word(value), _STATUSES) or StopReason.END
         if why := object_of(response.get("incomplete_details")).get("reason"):
             cut = end_of(why, _INCOMPLETE)
@@ -493,7 +504,8 @@ class EventDecoder:
         yield from self._begin(item, fields)
         self._keep(item, others(value, EVENT))
         self._keep(item, others(fields, READ_ITEMS.get(item.kind, fields.keys())))
-        self._is_cut |= item.kind in ("message", *_CALLS) and fields.get("status") == "incomplete"
+        is_cut = item.kind in _TURN and end_of(fields.get("status") or "completed", _STATUSES) in CUT
+        self._is_cut |= is_cut
         unread = self._unread({"item": item.members}) if item.members else None
         match item.kind:
             case "message":
@@ -502,12 +514,12 @@ class EventDecoder:
                     yield TextBreak(phase)
             case "function_call":
                 yield from self._arguments_done({**value, "arguments": fields.get("arguments")})
-                if fields.get("status") != "incomplete":
+                if not is_cut:
                     yield self._fragment(item, "", stop=True, unread=unread)
                 return
             case "custom_tool_call":
                 yield from self._input_done({**value, "input": fields.get("input")})
-                if fields.get("status") != "incomplete":
+                if not is_cut:
                     yield self._fragment(item, self._closing(item), stop=True, unread=unread)
                 return
             case "reasoning":
@@ -642,6 +654,9 @@ def _ends(value: Object) -> bool:
     return type(value.get("response")) is dict and meaning_of(_word(value), _STATUSES) is not None
 
 
+_UNNAMED: Final = "response.done"
+"""Kind of the event with an answer that does not say how it ended."""
+
 _SILENT: Final = frozenset(
     {
         "keepalive",
@@ -668,4 +683,5 @@ class WholeResponse(WholeBody):
         """The event."""
         value = answer_in(bytes(self._body), "output", "response")
         kind = f"response.{value.get('status')}"
-        yield JsonEvent(kind, {"type": kind if kind in (*ENDS, *_BEGINNINGS) else ENDS[0], "response": value})
+        kind = kind if kind in (*ENDS, *_BEGINNINGS) else ENDS[0] if value.get("status") else _UNNAMED
+        yield JsonEvent(kind, {"type": kind, "response": value})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -53,7 +53,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock, fold
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.blocks import BlockFramer
-from kiro_asgi.stages.ending import EndOfStream
+from kiro_asgi.stages.ending import MISSING, EndOfStream
 from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.usage import UsageMeter
@@ -187,9 +187,12 @@ def _bare(message: Message) -> Message:
 
 
 def _own(events: list[Event]) -> list[Event]:
-    """*events* without blocks of tools that are run on the way."""
+    """*events* without blocks of tools that are run on the way; not an end that says that it calls, and does not."""
     gone = {event.index for event in events if isinstance(event, BlockStart) and event.value is not None}
-    return [event for event in events if getattr(event, "index", None) not in gone]
+    own = [event for event in events if getattr(event, "index", None) not in gone]
+    calls = any(isinstance(event, BlockStart) and event.kind is BlockKind.TOOL_CALL for event in own)
+    assume(calls or not (isinstance(own[-1], MessageEnd) and own[-1].stop_reason is StopReason.TOOL_CALL))
+    return own
 
 
 @given(answers())
@@ -252,7 +255,7 @@ def test_a_call_without_arguments() -> None:
     """F431: a call for which no arguments come is a call with none."""
     call = start({"type": "tool_use", "id": "t", "name": "f", "input": {}})
     found = deltas(call, stop())
-    assert found == [ToolCallFragment("t", "f"), ToolCallFragment("t", stop=True)]
+    assert found == [ToolCallFragment("t", "f"), ToolCallFragment("t", stop=True), MISSING]
     assert fold(framed(found)).blocks == (ToolCallBlock("t", "f", "{}"),)
 
 
@@ -347,7 +350,7 @@ def test_a_search_that_failed() -> None:
     """What went wrong is the service's own word, told once."""
     error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
     answered = start({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": error}, 1)
-    _, found, again = deltas(*SEARCHED, answered, stop(1), answered, stop(1))
+    _, found, again, _ = deltas(*SEARCHED, answered, stop(1), answered, stop(1))
     assert isinstance(found, ServerResult) and found.output == ToolOutput(error_code="max_uses_exceeded")
     assert again == Notice("result.stray", "web_search_tool_result")
 
@@ -368,7 +371,7 @@ def test_a_search_that_failed() -> None:
 )  # fmt: skip
 def test_what_is_not_known_is_noted(events: list[Any], notice: Notice) -> None:
     """Nothing unknown ends an answer, or vanishes without a word."""
-    assert deltas(*events) == [notice]
+    assert deltas(*events) == [notice, MISSING]
 
 
 # The end.
@@ -387,7 +390,7 @@ def test_what_is_not_known_is_noted(events: list[Any], notice: Notice) -> None:
         ("pause_turn", None, [Stop(StopReason.PAUSED)]),
         ("compaction", None, [Stop(StopReason.COMPACTED)]),
         ("bored", None, [Notice("stop.unknown", "bored"), Stop(StopReason.END)]),
-        (None, None, []),
+        (None, None, [MISSING]),
     ],
 )
 def test_stop_reasons(said: Any, sequence: Any, expected: list[Delta]) -> None:
@@ -402,14 +405,14 @@ def test_counts_are_cumulative() -> None:
     found = deltas(
         {"type": "message_start", "message": {"usage": first}}, end(None, **last), end(None, output_tokens=6)
     )
-    assert found == [TokenUsage(7, 6, 3, 0, 2)]
+    assert found == [TokenUsage(7, 6, 3, 0, 2), MISSING]
 
 
 def test_a_service_that_does_not_count() -> None:
     """It writes 0 everywhere, which no answer takes."""
     nothing = {"input_tokens": 0, "output_tokens": 0}
 
-    assert deltas({"type": "message_start", "message": {"usage": nothing}}, end(None, **nothing)) == []
+    assert deltas({"type": "message_start", "message": {"usage": nothing}}, end(None, **nothing)) == [MISSING]
 
 
 @pytest.mark.parametrize("length", range(4))
@@ -434,13 +437,15 @@ def test_nothing_follows_the_end() -> None:
         ({"type": "api_error", "message": "oops"}, UpstreamFault, "internal"),
         ({"type": "invalid_request_error", "message": "prompt is too long"}, ContextTooLong, "context_too_long"),
         ({"type": "hologram"}, UpstreamFault, "internal"),
+        ({"type": "engine_rate_limited"}, UpstreamThrottled, "internal"),
+        ("Overloaded", UpstreamOverloaded, "overloaded"),
         (None, UpstreamFault, "internal"),
     ],
 )
 @pytest.mark.parametrize("name", ["error", "message_delta_"])
 def test_errors_in_the_middle(report: Any, kind: type[KiroAsgiError], code: str, name: str) -> None:
     """F430: an error ends the answer with what it says, under whatever name it comes."""
-    event = {"type": "error", "error": report} if name == "error" else {"type": name, "error": report or {}}
+    event = {"type": "error", "error": report} if name == "error" else {"type": name, "error": report or True}
     stage: Pipeline[bytes, Delta] = Pipeline(*AnthropicUpstream().decoder("text/event-stream"), SameApi("", ""))
     found = stage.feed([sse(HEAD, delta("text_delta", text="a"), event)])
     assert [next(found), next(found)] == [ModelName("m"), TextDelta("a")]

@@ -32,6 +32,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.stages.ending import MISSING
 from tests.helpers import byte_by_byte, cut, run
 from tests.upstreams.openai.chunks import DONE, calling, chunk, decoder, deltas, notices, piece, sse
 
@@ -181,8 +182,8 @@ def test_a_reason_ends_an_answer_with_and_without_done(done: bool) -> None:
 
 
 def test_done_ends_an_answer_without_a_reason() -> None:
-    """Some servers leave the reason out; the calls are whole then."""
-    assert deltas(calling(piece(0, "a", "f"))) == [ToolCallFragment("a", "f", "", True), END]
+    """Some servers leave the reason out, which is said; the calls are whole then."""
+    assert deltas(calling(piece(0, "a", "f"))) == [ToolCallFragment("a", "f", "", True), MISSING]
 
 
 def test_neither_is_a_cut_stream() -> None:
@@ -197,7 +198,7 @@ def test_neither_is_a_cut_stream() -> None:
 
 def test_an_answer_of_nothing_claims_no_end() -> None:
     """That there was no answer at all is for the neutral stages to say."""
-    assert deltas() == []
+    assert deltas() == [MISSING]
 
 
 # Errors.
