@@ -110,6 +110,19 @@ _TIERS: Final[Mapping[str, Tier]] = MappingProxyType(
     }
 )
 
+SERVED: Final[Mapping[Tier | None, str]] = MappingProxyType(
+    {Tier.STANDARD: "default", Tier.FLEX: "flex", Tier.PRIORITY: "priority", Tier.SCALE: "scale"}
+)
+"""The tier that answered, to the word of ``service_tier``."""
+
+
+def served_tier(document: Mapping[str, Any]) -> Tier | None:
+    """The tier that a relayed answer names; ``None`` where it has no word for one."""
+    word = document.get("service_tier")
+    tier = _TIERS.get(word) if type(word) is str else None
+    return None if tier is Tier.AUTO else tier
+
+
 _RETENTIONS: Final[Mapping[str, str]] = MappingProxyType({"in_memory": "", "24h": "24h"})
 """Value of ``prompt_cache_retention`` to the neutral word."""
 

@@ -29,6 +29,7 @@ from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.usage import UsageMeter
@@ -170,6 +171,8 @@ class Sign:
     ended: bool = False
     failed: bool = False
     usage: TokenUsage | None = None
+    tier: Tier | None = None
+    """The service tier that answers."""
 
 
 @frozen(kw_only=True)
@@ -237,6 +240,9 @@ class PassthroughStage:
     failure: KiroAsgiError | None = field(init=False, default=None)
     """The error with which the service broke off its answer."""
 
+    tier: Tier | None = field(init=False, default=None)
+    """The service tier by the head of the answer, which counts before what the body says."""
+
     _closed: bool = field(init=False, default=False)
     """Whether the API's sentinel has gone out, behind which nothing may stand."""
 
@@ -246,6 +252,9 @@ class PassthroughStage:
 
     _before: bytearray = field(init=False, factory=bytearray)
     """Comments before the first event: they are no answer yet, and sent they would rule out another try."""
+
+    _named: Tier | None = field(init=False, default=None)
+    """The last tier that the service has named."""
 
     _meter: UsageMeter | None = field(init=False, default=None)
     _written: float = field(init=False, default=0.0)
@@ -257,7 +266,7 @@ class PassthroughStage:
     @property
     def usage(self) -> Usage | None:
         """Tokens of the answer, as far as the service has counted them."""
-        return None if self._meter is None else next(u for u in self._meter.flush() if type(u) is Usage)
+        return None if self._meter is None else evolve(self._meter.usage, tier=self.tier or self._named)
 
     @property
     def written(self) -> int:
@@ -329,7 +338,7 @@ class PassthroughStage:
         if sign.failed:
             raise self._fault(encode_sse("error", body))
         self._estimate(body)
-        self._count(sign.usage)
+        self._count(sign)
         self.ended = True
         named = self._literal and type(document.get("model")) is str
         return _renamed(body, self._literal, ("model",)) if named else body
@@ -398,7 +407,7 @@ class PassthroughStage:
                 self.failure = self._fault(encode_sse(event.event, event.data))
                 return plain[:begin]
             self.ended = self.ended or sign.ended
-            self._count(sign.usage)
+            self._count(sign)
         return data
 
     def _relevant(self, data: bytes) -> Iterator[tuple[int, int]]:
@@ -426,11 +435,12 @@ class PassthroughStage:
         except JsonError:
             return {}
 
-    def _count(self, usage: TokenUsage | None) -> None:
-        if usage is not None:
+    def _count(self, sign: Sign) -> None:
+        self._named = sign.tier or self._named
+        if sign.usage is not None:
             if self._meter is None:
                 self._meter = UsageMeter(input_tokens=0, cumulative=True)
-            deque(self._meter.feed([usage]), maxlen=0)
+            deque(self._meter.feed([sign.usage]), maxlen=0)
 
     def _estimate(self, data: bytes) -> None:
         """Add what the model has written in *data*, unless the service has counted: most do so at the end."""

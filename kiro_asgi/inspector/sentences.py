@@ -321,6 +321,11 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
         ),
         "stream.no_terminal_signal": _UNCLEAR_END,
         "stop.unknown": _UNCLEAR_END,
+        "tier.unknown": Sentences(
+            "unknown tier",
+            "The service names a tier that this version of the gateway does not know. Costs are by the usual prices.",
+            "See whether a newer version of the gateway knows it; otherwise report its name.",
+        ),
         "usage.unknown": Sentences(
             "unknown count",
             "The service counts tokens of a step of a kind that this version of the gateway does not know. They were "

@@ -31,6 +31,7 @@ from typing import Any, Final, Literal, TypeVar
 from attrs import evolve, field, frozen
 
 from kiro_asgi.model.conversion import member
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.unread import Unread
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "OpaqueEvent",
     "RedactedThinking",
     "RefusalDelta",
+    "ServedTier",
     "ServerCall",
     "ServerResult",
     "SideRun",
@@ -560,6 +562,14 @@ class ConversationId:
 
 
 @frozen
+class ServedTier:
+    """The service tier that answers, as the service says; the last one counts."""
+
+    tier: Tier
+    event_type: Literal["served_tier"] = _type("served_tier")
+
+
+@frozen
 class ModelName:
     """The model that really answers, where the service chooses one."""
 
@@ -616,6 +626,9 @@ class Usage:
 
     side_runs: tuple[SideRun, ...] = ()
     """Runs whose tokens are in the counts above, and not of the answer itself."""
+
+    tier: Tier | None = None
+    """The service tier that answers; ``None`` where the service does not say."""
 
     event_type: Literal["usage"] = _type("usage")
 
@@ -718,6 +731,7 @@ Delta = (
     | CodeReferences
     | ConversationId
     | ModelName
+    | ServedTier
     | Notice
     | Usage
     | MessageMembers
@@ -736,7 +750,8 @@ class MessageStart:
     """An answer begins."""
 
     usage: Usage = field(factory=Usage)
-    """Facts that are known before the answer: the estimated size of the prompt."""
+    """Facts that are known before the answer: the estimated size of the prompt, and the tier, where the service begins
+    with it."""
 
     unread: tuple[Unread, ...] = ()
     """Members of the message that are not understood and came before its content, as of `MessageMembers`."""

@@ -105,6 +105,12 @@ class Words:
     user: tuple[str, ...] = ()
     """Members that lead to the user's id."""
 
+    tier_header: bytes = b""
+    """Header of an answer with the tier that serves it, in small letters; empty for none."""
+
+    headed: Mapping[str, Tier] = MappingProxyType({})
+    """What stands there, to the tier."""
+
     retention: tuple[str, ...] = ()
     """Members that lead to how long a prompt is remembered; none where that stands in marks within it."""
 

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from attrs import evolve, field, frozen
 
 from kiro_asgi.model.events import SideRun, Usage, UsageSource
+from kiro_asgi.model.handling import Tier
 
 T = TypeVar("T")
 
@@ -95,6 +96,9 @@ class Price:
     credit: float = 0.0
     """Of one credit, as the service meters them."""
 
+    tiers: Mapping[Tier, Price] = field(factory=dict)
+    """What they cost at a service tier that has a price of its own."""
+
     unread_images: frozenset[str] = frozenset()
     """Names of prices of images in an answer by number or size, which no service counts: what an answer with images
     costs is not known."""
@@ -113,17 +117,30 @@ class Price:
         counted, estimated = self.request, 0.0
         if usage.metering is not None:
             counted += usage.metering.amount * self.credit
-        for cost, source in self._parts(usage.of_answer):
+        of_tier = self if usage.tier is None else self.tiers.get(usage.tier, self)
+        for cost, source in of_tier._parts(usage.of_answer):
             if source is UsageSource.UPSTREAM:
                 counted += cost
             else:
                 estimated += cost
         for run in usage.side_runs:
-            price = self.of_model(run.model) if run.model else self
+            price = self.of_model(run.model) if run.model else of_tier
             if price is None:
                 return None
             counted += sum(cost for cost, _ in price._parts(_counted(run)))
         return Money(counted, estimated)
+
+    def having(self, rates: Mapping[str, Any]) -> Price:
+        """The same with these *rates*, whatever the length of a prompt and the tier."""
+        if self.rates is None:
+            return self
+        return evolve(
+            self,
+            rates=evolve(self.rates, **rates),
+            above=tuple((tokens, evolve(each, **rates)) for tokens, each in self.above),
+            tiers={tier: price.having(rates) for tier, price in self.tiers.items()},
+            unread_images=frozenset[str]() if "image" in rates else self.unread_images,
+        )
 
     def _parts(self, usage: Usage) -> Iterable[tuple[float, UsageSource | None]]:
         """As of `Rates`, of one run."""
@@ -191,13 +208,9 @@ class Prices:
             return None
         price = evolve(price or Price(), of_model=partial(self.of, upstream), credit=credit or 0.0)
         price = price if request is None else evolve(price, request=request)
-        given = {"thinking": _first(self.thinking, names), "image": _first(self.images, names)}
-        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if not own or price.rates is None:
-            return price
-        dearer = tuple((tokens, evolve(each, **own)) for tokens, each in price.above)
-        unread = frozenset[str]() if "image" in own else price.unread_images
-        return evolve(price, rates=evolve(price.rates, **own), above=dearer, unread_images=unread)
+        own = {"thinking": _first(self.thinking, names), "image": _first(self.images, names)}
+        given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+        return price.having(given) if given else price
 
 
 def _first(rows: Iterable[tuple[str, T]], names: tuple[str, ...]) -> T | None:
@@ -222,7 +235,8 @@ _UNREAD_IMAGES: Final = frozenset(("output_cost_per_image", "output_cost_per_pix
 """Prices of images in an answer that go by their number or size."""
 
 _REQUEST: Final = "input_cost_per_request"
-_ABOVE: Final = re.compile(r"(.+)_above_([0-9]{1,6})k_tokens")
+_MEMBER: Final = re.compile(r"(.+?)(?:_above_([0-9]{1,6})k_tokens)?(?:_(flex|priority))?")
+_USUAL: Final = ""
 _SAMPLE: Final = "sample_spec"
 """Name of the entry that explains the others."""
 
@@ -242,19 +256,27 @@ def read_table(document: Any) -> dict[str, Price]:
 def _price(name: str, entry: Any) -> Price | None:
     if type(entry) is not dict:
         raise ValueError(f"{name[:100]}: is not an object")
-    levels: dict[int, dict[str, float]] = {0: {}}
+    tiers: dict[str, dict[int, dict[str, float]]] = {_USUAL: {0: {}}}
     for member, value in entry.items():
-        longer = _ABOVE.fullmatch(member)
-        rate = _MEMBERS.get(longer[1] if longer else member)
-        if rate is not None and value is not None:
-            levels.setdefault(int(longer[2]) * 1_000 if longer else 0, {})[rate] = _number(name, member, value)
+        read = _MEMBER.fullmatch(member)
+        rate = _MEMBERS.get(read[1]) if read else None
+        if read and rate is not None and value is not None:
+            levels = tiers.setdefault(read[3] or _USUAL, {0: {}})
+            levels.setdefault(int(read[2]) * 1_000 if read[2] else 0, {})[rate] = _number(name, member, value)
     request = 0.0 if entry.get(_REQUEST) is None else _number(name, _REQUEST, entry[_REQUEST])
-    usual = levels.pop(0)
+    longer = tiers.pop(_USUAL)
+    usual = longer.pop(0)
     if "input" not in usual:
         return None
     unread = frozenset[str]() if "image" in usual else frozenset(each for each in _UNREAD_IMAGES if entry.get(each))
-    above = ((tokens, Rates(**{**usual, **rates})) for tokens, rates in sorted(levels.items(), reverse=True))
-    return Price(rates=Rates(**usual), above=tuple(above), request=request, unread_images=unread)
+    of_tiers = {Tier(tier): _by_length({**usual, **levels.pop(0)}, levels) for tier, levels in tiers.items()}
+    return evolve(_by_length(usual, longer), request=request, unread_images=unread, tiers=of_tiers)
+
+
+def _by_length(rates: Mapping[str, float], longer: Mapping[int, Mapping[str, float]]) -> Price:
+    """A price of these *rates*, and those of *longer* prompts, which have the rest from them."""
+    above = ((tokens, Rates(**{**rates, **own})) for tokens, own in sorted(longer.items(), reverse=True))
+    return Price(rates=Rates(**rates), above=tuple(above))
 
 
 def _number(name: str, member: str, value: Any) -> float:

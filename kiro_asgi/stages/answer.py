@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult, Usage
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prompt import ToolChoice
 from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
@@ -163,6 +164,9 @@ class Plan:
     """The prompt's size, estimated."""
 
     context_window: int | None = None
+    tier: Tier | None = None
+    """The service tier by the head of the answer."""
+
     estimator: Estimator = field(factory=TokenEstimator)
     """Counts where the upstream does not."""
 
@@ -321,7 +325,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
     budget = AnswerBudget(plan.answer_bytes)
     limited = plan.stop or plan.max_tokens is not None
     limits = Limits(stop=plan.stop, max_tokens=plan.max_tokens, estimator=plan.estimator) if limited else None
-    framer = BlockFramer(input_tokens=plan.input_tokens, lead_in=plan.lead_in, budget=budget)
+    framer = BlockFramer(input_tokens=plan.input_tokens, tier=plan.tier, lead_in=plan.lead_in, budget=budget)
     fingerprinter = Fingerprinter() if plan.fingerprint else None
     server_tools = ServerTools(plan.server_tools, budget=budget) if plan.server_tools else None
     thinking = HeardThinking(plan.thinking_owner, budget=budget) if plan.thinking_owner else None
@@ -394,6 +398,7 @@ def _meter(plan: Plan) -> UsageMeter:
         context_window=plan.context_window,
         estimator=plan.estimator,
         output_factor=plan.output_factor,
+        tier=plan.tier,
     )
 
 

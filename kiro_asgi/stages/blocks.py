@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from attrs import define, field
 
@@ -31,6 +31,7 @@ from kiro_asgi.model.events import (
     OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
+    ServedTier,
     ServerCall,
     ServerResult,
     SignatureDelta,
@@ -47,11 +48,12 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.own import DECODER, DELTAS, no_delta
 
-_Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ConversationId
+_Remembered = Stop | Usage | Notice | CodeReferences | ModelName | ServedTier | ConversationId
 
 
 @define(kw_only=True)
@@ -75,6 +77,9 @@ class BlockFramer:
 
     input_tokens: int = 0
     """The prompt's size, for `MessageStart`."""
+
+    tier: Tier | None = None
+    """The service tier, for `MessageStart`: that by the head of the answer, or the first that the service names."""
 
     lead_in: str = ""
     """Text before a tool call that nothing else precedes; empty for none."""
@@ -156,7 +161,7 @@ class BlockFramer:
         """Start the message now, if it has not been: for a client that cannot wait any longer."""
         if not self.started:  # set only once the event is taken: an output that sends nothing yet does not take it
             self.started = True
-            yield MessageStart(Usage(input_tokens=self.input_tokens), tuple(self._unread))
+            yield MessageStart(Usage(input_tokens=self.input_tokens, tier=self.tier), tuple(self._unread))
             yield from self._early
 
     # The events of a delta are few and known at once: a tuple of them costs less than a generator within a generator.
@@ -288,6 +293,8 @@ class BlockFramer:
                 self._keep(self._references, *references)
             case ModelName(value):
                 self.model_name = value
+            case ServedTier(tier):
+                self.tier = self.tier or tier
             case _:
                 self.conversation_id = delta.value
         return ()
@@ -337,7 +344,7 @@ _HANDLERS: Final[Mapping[type, Callable[[BlockFramer, Any], tuple[Event, ...]]]]
         BlockMembers: BlockFramer._members,
         OpaqueBlock: BlockFramer._opaque_block,
         **dict.fromkeys((MessageMembers, OpaqueEvent), BlockFramer._of_message),
-        **dict.fromkeys((Stop, Usage, Notice, CodeReferences, ModelName, ConversationId), BlockFramer._remember),
+        **dict.fromkeys(get_args(_Remembered), BlockFramer._remember),
     }
 )
 """The handler of a delta that does not continue the open block; any other delta is dropped."""

@@ -25,6 +25,7 @@ from kiro_asgi.model.events import (
     OpaqueEvent,
     RedactedThinking,
     RefusalDelta,
+    ServedTier,
     ServerCall,
     SignatureDelta,
     Stop,
@@ -108,7 +109,7 @@ _REPORTS: Final = frozenset({TokenUsage, ContextUsage, Metering})
 _WHOLE: Final = frozenset({ToolCallEnd, ServerCall})
 """Kinds of delta that come only when all of it has arrived."""
 
-_LABELS: Final = frozenset({ConversationId, ModelName, Notice, MessageMembers, BlockMembers, OpaqueEvent})
+_LABELS: Final = frozenset({ConversationId, ModelName, ServedTier, Notice, MessageMembers, BlockMembers, OpaqueEvent})
 """Kinds of delta that may come without an answer."""
 
 _CONTENT: Final = frozenset(

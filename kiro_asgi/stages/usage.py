@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     Delta,
     Metering,
     RefusalDelta,
+    ServedTier,
     ServerCall,
     TextDelta,
     ThinkingDelta,
@@ -22,6 +23,7 @@ from kiro_asgi.model.events import (
     Usage,
     UsageSource,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.stages.estimate import COUNTED_AT_ONCE, Estimator, TokenEstimator
 from kiro_asgi.wire.json import dumps
 
@@ -78,12 +80,16 @@ class UsageMeter:
     output_factor: float = 1.0
     """The calibrated factor of estimates, see `kiro_asgi.stages.estimate`."""
 
+    tier: Tier | None = None
+    """The tier by the head of the answer, which counts before what the body says; ``None`` where it has none."""
+
     cumulative: bool = False
     """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""
 
     _reported: TokenUsage = field(init=False, factory=TokenUsage)
     _percentage: float | None = field(init=False, default=None)
     _metering: Metering | None = field(init=False, default=None)
+    _tier: Tier | None = field(init=False, default=None)
     _answer: float = field(init=False, default=0.0)
     _thinking: float = field(init=False, default=0.0)
     _texts: list[str] = field(init=False, factory=list)
@@ -94,7 +100,7 @@ class UsageMeter:
     """Characters that are not counted yet."""
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
-        """Pass *items* on, all but the reports."""
+        """Pass *items* on, all but the reports; a tier goes on, too, as an answer may begin with it."""
         texts = self._texts
         for item in items:
             if type(item) is TextDelta or type(item) is RefusalDelta:
@@ -125,6 +131,9 @@ class UsageMeter:
             case Metering(amount, unit):
                 before = self._metering or Metering(0.0)
                 self._metering = Metering(before.amount + amount, unit or before.unit)
+            case ServedTier(tier):
+                self._tier = tier
+                return False
             case ServerCall():
                 self._texts.append(arguments := dumps(dict(item.input)).decode())
                 self._length += len(arguments)
@@ -167,6 +176,7 @@ class UsageMeter:
             ceil(self._answer + self._thinking),
             min(reported.image_tokens or 0, output),
             runs,
+            self.tier or self._tier,
         )
 
     def _output(self) -> tuple[int, UsageSource]:

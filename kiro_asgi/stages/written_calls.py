@@ -30,6 +30,7 @@ from kiro_asgi.model.events import (
     Metering,
     ModelName,
     Notice,
+    ServedTier,
     TextDelta,
     TokenUsage,
     ToolCallFragment,
@@ -226,6 +227,7 @@ _ASIDE: Final = frozenset(
         ConversationId,
         ModelName,
         Notice,
+        ServedTier,
     }
 )
 """Deltas that do not interrupt a text."""

@@ -28,6 +28,9 @@ __all__ = ["FAMILIES", "Family", "Use", "uses"]
 
 _PACKAGE: Final = Path(kiro_asgi.__file__).parent
 
+_COUNTS: Final = "stages/counts.py"
+"""Reads counts of tokens, whether an answer is translated or relayed."""
+
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _ENDS: Final = frozenset({"stop_reason", "finish_reason", "finishReason", "stopReason"})
@@ -69,25 +72,25 @@ def _families() -> dict[str, Family]:
         "messages": Family(
             title="Messages",
             root=_root(types, BetaMessage, *get_args(get_args(BetaRawMessageStreamEvent)[0])),
-            reads=("upstreams/anthropic",),
+            reads=("upstreams/anthropic", _COUNTS),
             writes=("dialects/anthropic",),
         ),
         "chat": Family(
             title="Chat Completions",
             root=_root(types, ChatCompletion, ChatCompletionChunk),
-            reads=("upstreams/openai",),
+            reads=("upstreams/openai", _COUNTS),
             writes=("dialects/openai_chat", "dialects/openai_common.py"),
         ),
         "responses": Family(
             title="Responses",
             root=_root(types, Response, *get_args(get_args(ResponseStreamEvent)[0])),
-            reads=("upstreams/openai",),
+            reads=("upstreams/openai", _COUNTS),
             writes=("dialects/openai_responses", "dialects/openai_common.py"),
         ),
         "gemini": Family(
             title="Gemini",
             root=_root(types, GenerateContentResponse),
-            reads=("upstreams/gemini",),
+            reads=("upstreams/gemini", _COUNTS),
             writes=("dialects/gemini",),
         ),
         "bedrock": Family(title="Bedrock, Converse", root=_root(types, *converse), reads=("upstreams/bedrock",)),

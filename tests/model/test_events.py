@@ -38,8 +38,10 @@ from kiro_asgi.model.events import (
     RedactedThinking,
     RefusalDelta,
     SearchHit,
+    ServedTier,
     ServerCall,
     ServerResult,
+    SideRun,
     SignatureDelta,
     Stop,
     StopReason,
@@ -57,6 +59,7 @@ from kiro_asgi.model.events import (
     TruncationInfo,
     Usage,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.unread import Unread
 
 MALFORMED = MalformedCall("t2", "f", "invalid JSON", 3, "00")
@@ -98,8 +101,11 @@ SAMPLES = [
     CodeReferences(({"url": "x"},)),
     ConversationId("c"),
     ModelName("m"),
+    ServedTier(Tier.FLEX),
     Notice("event.unknown", "x"),
     Usage(1, 2, metering=Metering(1.0)),
+    Usage(8, 9, side_runs=(SideRun("compaction", "", 7, 7),), tier=Tier.PRIORITY),
+    TokenUsage(1, 2, side_runs=(SideRun("advisor_message", "m", 7, 7, 1, 2),)),
     MessageMembers(UNREAD),
     MessageMembers(UNREAD, (Notice("content.unknown", "of"),)),
     BlockMembers(BlockKind.TEXT, UNREAD),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.model.events import Metering, SideRun, Usage, UsageSource
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prices import Money, Price, Prices, Rates, rates_of, read_table, row_of
 
 COUNTED, ESTIMATED = UsageSource.UPSTREAM, UsageSource.ESTIMATE
@@ -167,6 +168,44 @@ def test_a_table_in_the_public_form_is_read():
         ),
         "text-embedding-3-small": Price(rates=Rates(input=2e-08)),
     }
+
+
+TIERED = {
+    "input_cost_per_token": 1e-06,
+    "output_cost_per_token": 2e-06,
+    "input_cost_per_token_above_200k_tokens": 3e-06,
+    "input_cost_per_token_priority": 5e-06,
+    "output_cost_per_token_priority": 7e-06,
+    "input_cost_per_token_above_200k_tokens_priority": 9e-06,
+    "input_cost_per_token_flex": 5e-07,
+    "input_cost_per_token_batches": 1e-07,
+}
+TIERS = [
+    pytest.param(None, 10, 10e-06 + 14e-06, id="not-said"),
+    pytest.param(Tier.STANDARD, 10, 10e-06 + 14e-06, id="standard"),
+    pytest.param(Tier.SCALE, 10, 10e-06 + 14e-06, id="without-a-price-of-its-own"),
+    pytest.param(Tier.PRIORITY, 10, 50e-06 + 49e-06, id="priority"),
+    pytest.param(Tier.PRIORITY, 300_000, 2.7 + 49e-06, id="priority-long"),
+    pytest.param(Tier.FLEX, 10, 5e-06 + 14e-06, id="flex-and-the-rest-as-usual"),
+    pytest.param(Tier.STANDARD, 300_000, 0.9 + 14e-06, id="long"),
+]
+
+
+@pytest.mark.parametrize(("tier", "tokens", "expected"), TIERS)
+def test_a_tier_may_have_a_price_of_its_own(tier, tokens, expected):
+    """By the tier that answered, whatever was asked for."""
+    price = Prices(table=read_table({"m": TIERED})).of("openai", "m")
+    usage = Usage(tokens, 7, input_source=COUNTED, output_source=COUNTED, tier=tier)
+
+    assert price.cost(usage) == Money(pytest.approx(expected))
+
+
+def test_a_price_that_the_operator_sets_holds_at_each_tier():
+    """Of thinking and images, whatever the table says."""
+    prices = Prices(table=read_table({"m": TIERED}), thinking=(("m", 1.0),))
+    usage = Usage(*(0, 7, 0, 0, 7), output_source=COUNTED, thinking_source=COUNTED, tier=Tier.PRIORITY)
+
+    assert prices.of("openai", "m").cost(usage) == Money(7.0)
 
 
 def test_each_run_is_as_long_as_its_own_prompt_and_as_dear_as_its_model():

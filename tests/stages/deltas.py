@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     Notice,
     RedactedThinking,
     RefusalDelta,
+    ServedTier,
     SignatureDelta,
     Stop,
     StopReason,
@@ -25,6 +26,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.handling import Tier
 
 TEXTS = st.sampled_from(
     ["", "a", "ha ", "\n", "<thin", "king>", "<thinking>", "</thinking>", "`", "é日🙂", "stop", "st"]
@@ -68,6 +70,7 @@ def trailers() -> st.SearchStrategy[Delta]:
         st.just(FollowupPrompt({"content": "more?"})),
         st.just(CodeReferences(({"licenseName": "MIT"},))),
         st.just(ConversationId("conv")),
+        st.sampled_from(Tier).map(ServedTier),
         st.just(ModelName("model")),
         st.just(Notice("something.odd")),  # nothing lost, which would be an error: see `test_ending`
     )

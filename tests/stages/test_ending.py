@@ -14,6 +14,7 @@ from kiro_asgi.model.events import (
     ModelName,
     Notice,
     RedactedThinking,
+    ServedTier,
     ServerCall,
     SignatureDelta,
     Stop,
@@ -24,6 +25,7 @@ from kiro_asgi.model.events import (
     ToolCallCut,
     ToolCallEnd,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.stages.ending import MISSING, NO_CALL, NO_TERMINAL_SIGNAL, EndOfStream
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.helpers import run, run_apart
@@ -145,7 +147,9 @@ def test_an_end_that_owes_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "deltas", [[], [ConversationId("c"), ModelName("m"), Notice("n")]], ids=["nothing", "labels-only"]
+    "deltas",
+    [[], [ConversationId("c"), ModelName("m"), ServedTier(Tier.FLEX), Notice("n")]],
+    ids=["nothing", "labels-only"],
 )
 def test_no_answer_at_all_is_an_error(deltas: list[Delta]) -> None:
     """An empty stream is the upstream's fault, and may be tried again."""

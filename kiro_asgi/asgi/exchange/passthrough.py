@@ -525,14 +525,14 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         await self._output.finish()
 
     def _accept(self, content_type: str) -> None:
-        exchange = self._exchange
+        exchange, self._stage.tier = self._exchange, self._tier
         if not exchange.streamed:
             return
         decoder = exchange.upstream.decoder(content_type)
         if essence(content_type) == JSON:
             parsed = parsed_request_of(exchange.source.peek)
             plan = plan_answer(exchange, parsed, exchange.estimate, self._settings)
-            answer = self._context.pipeline(decoder, plan)
+            answer = self._context.pipeline(decoder, evolve(plan, tier=self._tier))
             request = exchange.request
             self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.meta))
 

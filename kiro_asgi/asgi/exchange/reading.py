@@ -22,6 +22,7 @@ from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, ServiceReply, Upstre
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.loops import PerLoop, Portion, give_way
 from kiro_asgi.model.events import MessageEnd, ServerResult, Usage
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.retry import RetryPolicy
@@ -327,6 +328,12 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         self._keep(refusal, ServiceReply(self.status, _value(self._headers, b"content-type"), body))
         log_refusal(self._exchange, self.status, self._headers, refusal)
         raise refusal
+
+    @property
+    def _tier(self) -> Tier | None:
+        """The service tier by the answer's head; ``None`` where it has none."""
+        words = self._exchange.upstream.traits.words
+        return words.headed.get(_value(self._headers, words.tier_header)) if words.tier_header else None
 
     def _keep(self, refusal: KiroAsgiError, reply: ServiceReply) -> None:
         """Keep the service's own words with *refusal*, where the client should have them: it speaks another API."""

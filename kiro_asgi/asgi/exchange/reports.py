@@ -125,7 +125,7 @@ UNKNOWN: Final = "event.unknown"
 """Code of notices about events of an unknown kind."""
 
 _NAMING: Final = frozenset(
-    {UNKNOWN, *(f"{kind}.unknown" for kind in ("stop", "content", "block", "item", "members", "usage"))}
+    {UNKNOWN, *(f"{kind}.unknown" for kind in ("stop", "content", "block", "item", "members", "usage", "tier"))}
 )
 """Codes of notices whose detail is a name of the service's own: without it, nobody could look for what it means."""
 

@@ -47,6 +47,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.message import (
     Block,
     Message,
@@ -209,7 +210,13 @@ def render_usage(usage: Usage) -> dict[str, Any]:
     }
     if usage.thinking_tokens:
         counts["output_tokens_details"] = {"thinking_tokens": usage.thinking_tokens}
+    if usage.tier in SERVED:
+        counts["service_tier"] = SERVED[usage.tier]
     return counts
+
+
+SERVED: Final[Mapping[Tier | None, str]] = MappingProxyType({Tier.STANDARD: "standard", Tier.PRIORITY: "priority"})
+"""The tier that answered, to the word of ``usage.service_tier``; for the others the API has none."""
 
 
 def render_count(tokens: int) -> bytes:
@@ -295,6 +302,7 @@ class AnthropicEncoder:
         "_prefix",
         "_results",
         "_room",
+        "_tier",
         "_unopened",
         "heartbeat",
     )
@@ -303,6 +311,8 @@ class AnthropicEncoder:
         self.heartbeat = _PING
         self._meta = meta
         self._emit_code_references = emit_code_references
+        self._tier: Tier | None = None
+        """The service tier that the start of the message names."""
         self._index = -1
         """Of the last block; those that this API has no form for do not count."""
         self._results: list[ServerResult] = []
@@ -355,6 +365,7 @@ class AnthropicEncoder:
         return [stop + b"event: error\ndata: " + stream_error_body(error) + b"\n\n"]
 
     def _start(self, item: MessageStart) -> tuple[bytes, ...]:
+        self._tier = item.usage.tier
         message: dict[str, Any] = {
             "id": self._meta.id,
             "type": "message",
@@ -470,6 +481,8 @@ class AnthropicEncoder:
         if item.references and self._emit_code_references:
             events.append(_event("code_references", references=list(item.references)))
         usage = render_usage(item.usage)
+        if item.usage.tier is self._tier:  # it stands in the start, as the API has it
+            usage.pop("service_tier", None)
         if not item.usage.prompt_tokens:
             usage = {name: count for name, count in usage.items() if name.startswith("output")}
         end: dict[str, Any] = {"delta": render_stop(item), "usage": usage}

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from kiro_asgi.dialects.anthropic.encoder import SERVED
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.parsing import CLIENT_TOOLS, HOSTED_TOOLS
 from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
@@ -22,11 +24,12 @@ from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.stages.counts import messages_counts
-from kiro_asgi.wire.json import object_of, objects_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_sse
 
 _ENDED: Final = Sign(ended=True)
 _FAILED: Final = Sign(failed=True)
+_TIERS: Final = MappingProxyType({word: tier for tier, word in SERVED.items()})
 
 
 def peek(body: bytes) -> RequestPeek:
@@ -88,7 +91,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
         case {"type": "error"}:
             return _FAILED
         case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
-            return Sign(usage=messages_counts(usage))
+            return Sign(usage=messages_counts(usage), tier=_TIERS.get(text_of(usage, "service_tier")))
     return Sign()
 
 

@@ -49,6 +49,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
     Usage,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.message import (
     Block,
     Message,
@@ -299,7 +300,20 @@ def _usage_object(usage: Usage, others: Mapping[str, Any]) -> dict[str, Any]:
         counts["cachedContentTokenCount"] = usage.cache_read_tokens
     if thoughts:
         counts["thoughtsTokenCount"] = thoughts
+    if usage.tier in SERVED and "trafficType" not in others:
+        counts["trafficType"] = SERVED[usage.tier]
     return {**others, **counts}
+
+
+SERVED: Final[Mapping[Tier | None, str]] = MappingProxyType(
+    {
+        Tier.STANDARD: "ON_DEMAND",
+        Tier.FLEX: "ON_DEMAND_FLEX",
+        Tier.PRIORITY: "ON_DEMAND_PRIORITY",
+        Tier.SCALE: "PROVISIONED_THROUGHPUT",
+    }
+)
+"""The tier that answered, to the word of ``usageMetadata.trafficType``."""
 
 
 # A collected answer.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.gemini.content import opened
-from kiro_asgi.dialects.gemini.encoder import SseEncoder
+from kiro_asgi.dialects.gemini.encoder import SERVED, SseEncoder
 from kiro_asgi.dialects.gemini.parsing import HOSTED, MODES, SEARCHES, read_body
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
 from kiro_asgi.dialects.references import references_in
@@ -25,6 +26,7 @@ from kiro_asgi.stages.counts import gemini_counts
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
 _FORMS: Final = frozenset({"response_schema", "response_json_schema"})
+_TIERS: Final = MappingProxyType({word: tier for tier, word in SERVED.items()})
 _EMPTY_EVENT: Final = b"\n\n"
 
 
@@ -89,7 +91,8 @@ def _read(document: Mapping[str, Any]) -> Sign:
     blocked = text_of(object_of(document.get("promptFeedback")), "blockReason")
     finished = any(text_of(candidate, "finishReason") for candidate in objects_of(document.get("candidates")))
     usage = object_of(document.get("usageMetadata"))
-    return Sign(ended=bool(blocked) or finished, usage=gemini_counts(usage) if usage else None)
+    tier = _TIERS.get(text_of(usage, "trafficType"))
+    return Sign(ended=bool(blocked) or finished, usage=gemini_counts(usage) if usage else None, tier=tier)
 
 
 def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:

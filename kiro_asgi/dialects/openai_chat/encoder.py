@@ -27,7 +27,7 @@ from kiro_asgi.dialects.opaque import joined, members_of, with_others
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
 from kiro_asgi.dialects.openai_chat.parsing import options_of
 from kiro_asgi.dialects.openai_chat.shapes import API
-from kiro_asgi.dialects.openai_common import ChunkStream, usage_object
+from kiro_asgi.dialects.openai_common import SERVED, ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -94,7 +94,8 @@ def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     yield from _turn(message, legacy, found.delta)
     choice = {"finish_reason": finish_reason(message.stop_reason, legacy), "logprobs": None, **found.choice}
     counted = found.counted(message.usage)
-    rest = {"usage": counted, "service_tier": "default", "system_fingerprint": None, **found.top}
+    tier = SERVED.get(message.usage.tier, "default")  # which OpenAI says where nothing else is asked for
+    rest = {"usage": counted, "service_tier": tier, "system_fingerprint": None, **found.top}
     yield closing(choice) + b"]" + closing(rest)
 
 
@@ -436,16 +437,19 @@ class ChatEncoder(ChunkStream):
     def _end(self, event: MessageEnd) -> bytes:
         begun = self._begin(BlockKind.TEXT)
         usage = dumps(self._members.counted(event.usage))
-        finish = b'%b{},"finish_reason":%b,"logprobs":null}]%b}\n\n' % (
+        word = SERVED.get(event.usage.tier)
+        tier = b',"service_tier":%b' % quote_bytes(word) if word else b""
+        finish = b'%b{},"finish_reason":%b,"logprobs":null}]%b%b}\n\n' % (
             self._before,
             quote_bytes(finish_reason(event.stop_reason, self._legacy)),
             b',"usage":' + usage if self._usage_in_finish_chunk else b',"usage":null' * self._include_usage,
+            tier,
         )
         explanation = _explanation(event)
         refusal = self._refusal(RefusalDelta(explanation)) if explanation else b""
         chunks = begun + self._annotations() + refusal + finish
         if self._include_usage:
-            chunks += b'%b[],"usage":%b}\n\n' % (self._common, usage)
+            chunks += b'%b[],"usage":%b%b}\n\n' % (self._common, usage, tier)
         return chunks
 
     def _annotations(self) -> bytes:

@@ -20,6 +20,7 @@ from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES
+from kiro_asgi.dialects.openai_common import served_tier
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.dialects.structure import MISSING, read_json
@@ -131,7 +132,8 @@ def _read(document: Mapping[str, Any]) -> Sign:
         return _FAILED
     ended = any(choice.get("finish_reason") for choice in objects_of(document.get("choices")))
     usage = document.get("usage")
-    return Sign(ended, usage=chat_counts(usage) if type(usage) is dict else None)
+    counts = chat_counts(usage) if type(usage) is dict else None
+    return Sign(ended, usage=counts, tier=served_tier(document))
 
 
 def _answer_meta(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:

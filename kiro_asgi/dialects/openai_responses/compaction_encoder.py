@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_common import SERVED
 from kiro_asgi.dialects.openai_responses.encoder import CommentingEncoder, ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import identified
 from kiro_asgi.dialects.openai_responses.response import ResponseOutcome, usage_object
@@ -65,7 +66,8 @@ class CompactionEncoder(ResponsesEncoder):
         self.item, self.usage = {"id": place.id, **fields}, usage_object(end.usage)
         events += self._output.done(place, fields)
         return events + self._output.snapshot(
-            ResponseOutcome("completed", None, None, self.usage, int(self._clock())), "completed"
+            ResponseOutcome("completed", None, None, self.usage, SERVED.get(end.usage.tier, ""), int(self._clock())),
+            "completed",
         )
 
 

@@ -27,6 +27,7 @@ from attrs import define, field
 
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import members_of
+from kiro_asgi.dialects.openai_common import SERVED
 from kiro_asgi.dialects.openai_responses.parsing import options_of
 from kiro_asgi.dialects.openai_responses.response import (
     INCOMPLETE,
@@ -306,7 +307,7 @@ class ResponsesEncoder:
         """All events of a response for which no model is asked: it has no output, and costs nothing."""
         self._ended = self.complete = True
         events = self._output.snapshot(ResponseOutcome(), "created", "in_progress")
-        end = ResponseOutcome("completed", None, None, usage_object(Usage()), int(self._clock()))
+        end = ResponseOutcome("completed", None, None, usage_object(Usage()), "", int(self._clock()))
         return events + self._output.snapshot(end, "completed")
 
     def flush(self) -> Iterator[bytes]:
@@ -377,16 +378,16 @@ class ResponsesEncoder:
             events += self._own_message(REFUSAL, explanation or _FILTERED)
         elif not self._output.has_answer:
             events += self._own_message(TEXT, "")
-        usage = self._usage(event.usage)
+        usage, tier = self._usage(event.usage), SERVED.get(event.usage.tier, "")
         if reason := INCOMPLETE.get(event.stop_reason):
             events += self._output.release("incomplete")
             return events + self._output.snapshot(
-                ResponseOutcome("incomplete", None, {"reason": reason}, usage), "incomplete"
+                ResponseOutcome("incomplete", None, {"reason": reason}, usage, tier), "incomplete"
             )
         certain = not (self._output.awaits_client or event.malformed)
         events += self._output.release("completed", "final_answer" if certain else "")
         return events + self._output.snapshot(
-            ResponseOutcome("completed", None, None, usage, int(self._clock())), "completed"
+            ResponseOutcome("completed", None, None, usage, tier, int(self._clock())), "completed"
         )
 
     def _own_message(self, shape: PartShape, text: str) -> list[bytes]:

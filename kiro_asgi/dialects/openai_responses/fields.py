@@ -99,7 +99,9 @@ FIELDS: Final[Table] = MappingProxyType(
             "auto: the oldest turns are left out where the input does not fit; else that is an error"
         ),
         "metadata": _honoured("at most 16 entries, keys of 64 and values of 512 characters"),
-        "service_tier": _ignored("the answer says default"),
+        "service_tier": _ignored(
+            "here; services that have a word for it get it, and the answer has what they say, or default"
+        ),
         "user": _mapped("as safety_identifier, where that is not sent"),
         "safety_identifier": _mapped("who the end user is, for upstreams that ask; Kiro does not"),
         "prompt_cache_key": _mapped("names the conversation that the request belongs to"),

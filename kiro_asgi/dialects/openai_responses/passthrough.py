@@ -17,6 +17,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.openai_common import served_tier
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import references
@@ -164,11 +165,12 @@ def _tool(tool: Mapping[str, Any]) -> Tool:
 def _read(document: Mapping[str, Any]) -> Sign:
     match document:
         case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
-            return Sign(True, usage=responses_counts(object_of(response.get("usage"))))
+            usage = responses_counts(object_of(response.get("usage")))
+            return Sign(True, usage=usage, tier=served_tier(response))
         case {"type": "response.failed" | "error"} | {"object": "response", "status": "failed"}:
             return _FAILED
         case {"object": "response", "usage": dict(usage)}:
-            return Sign(usage=responses_counts(usage))
+            return Sign(usage=responses_counts(usage), tier=served_tier(document))
         case {"error": dict()} if "type" not in document:
             return _FAILED
     return Sign()

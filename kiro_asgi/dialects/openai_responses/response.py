@@ -65,6 +65,9 @@ class ResponseOutcome:
     error: dict[str, Any] | None = None
     incomplete_details: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    tier: str = ""
+    """Word for the service tier that answered; empty where that is not known."""
+
     completed_at: int | None = None
     """Seconds since the epoch; only of one that is complete."""
 
@@ -124,7 +127,7 @@ class ResponseObject:
             restore(state, {name: others[name] for name in state if name in others})
             own = {*self._own, *state, "service_tier"}
             restore(end, {name: value for name, value in others.items() if name not in own})
-        tier = dumps(others.get("service_tier", "default"))
+        tier = dumps(others.get("service_tier", outcome.tier or "default"))
         facts = b'%b,"service_tier":%b,%b' % (self._before_tier, tier, self._after_tier)
         before = b'%b,%b,"output":' % (facts, dumps(state)[1:-1])
         return Pieces((before, *dump_array(items), closing(end)))

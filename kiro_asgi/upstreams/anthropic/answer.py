@@ -37,6 +37,7 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     TokenUsage,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread
@@ -63,6 +64,7 @@ from kiro_asgi.upstreams.errors import clean, declined, recommended, report_of
 from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
+from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import is_word, others, parts_of, within
 from kiro_asgi.wire.json import JsonError, dumps, object_of, objects_of, text_of
 
@@ -113,6 +115,9 @@ STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
 )
 """``stop_reason`` to its meaning."""
 
+_SERVED: Final[Mapping[str, Tier]] = MappingProxyType({"standard": Tier.STANDARD, "priority": Tier.PRIORITY})
+"""``usage.service_tier`` to its meaning."""
+
 _USAGE: Final = frozenset(
     {
         *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
@@ -158,11 +163,12 @@ class Ending:
     _counts: TokenUsage = field(init=False, factory=TokenUsage)
 
     def count(self, usage: Any) -> Iterator[Delta]:
-        """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before"; notices of runs of unknown
-        kinds."""
+        """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before".  The tier, and notices of
+        what is unknown."""
         found = object_of(usage)
         self._counts = replaced(self._counts, messages_counts(found))
-        return (Notice("usage.unknown", clean(kind)[:60]) for kind in unknown_runs(found))
+        yield from (Notice("usage.unknown", clean(kind)[:60]) for kind in unknown_runs(found))
+        yield from served(found.get("service_tier"), _SERVED)
 
     def stop(self, delta: Mapping[str, Any], *places: Mapping[str, Any]) -> Iterator[Delta]:
         """Record ``stop_reason``; notices where it is unknown, and of what few APIs have a place for.

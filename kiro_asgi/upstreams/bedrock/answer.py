@@ -37,12 +37,14 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.bedrock.errors import exception_fault
+from kiro_asgi.upstreams.bedrock.request import SERVED
 from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, report_of
 from kiro_asgi.upstreams.failures import names_failure, report_in
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
+from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import arguments_text, parts_of
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, count_of, object_of, objects_of, text_of
@@ -258,7 +260,7 @@ class ConverseEvents:
             self._usage = TokenUsage(**counts)
         guardrail = object_of(object_of(value.get("trace")).get("guardrail"))
         self._intervention = text_of(guardrail, "actionReason") or self._intervention
-        return ()
+        return served(object_of(value.get("serviceTier")).get("type"), SERVED)
 
     def _ignore(self, _: Mapping[str, Any]) -> Iterable[Delta]:
         return ()

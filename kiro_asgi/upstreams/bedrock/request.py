@@ -135,9 +135,16 @@ MOST_POINTS: Final = 4
 _LABEL: Final = r"[a-zA-Z0-9\s:_@$#=/+,.-]"
 """Characters of keys and values."""
 
+SERVED: Final[Mapping[str, Tier]] = MappingProxyType(
+    {"default": Tier.STANDARD, "flex": Tier.FLEX, "priority": Tier.PRIORITY, "reserved": Tier.SCALE}
+)
+"""``serviceTier.type`` of an answer to its meaning; InvokeModel has it in a header."""
+
 WORDS: Final = Words(
     tier=("serviceTier", "type"),
     tiers=MappingProxyType({Tier.STANDARD: "default", Tier.FLEX: "flex", Tier.PRIORITY: "priority"}),
+    tier_header=b"x-amzn-bedrock-service-tier",
+    headed=SERVED,
     labels=LabelForm("requestMetadata", re.compile(f"{_LABEL}{{1,256}}", re.A), re.compile(f"{_LABEL}{{0,256}}", re.A)),
     retentions=MARKED,
 )

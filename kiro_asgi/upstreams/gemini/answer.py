@@ -39,6 +39,7 @@ from kiro_asgi.model.events import (
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
@@ -52,6 +53,7 @@ from kiro_asgi.upstreams.gemini.partial_calls import PartialCall
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import Repeated, arguments_text, others, parts_of, within
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
@@ -353,6 +355,16 @@ def _page(source: Mapping[str, Any]) -> SearchHit:
 
 _CANDIDATE: Final = frozenset({"content", "finishReason", "index"})
 _CONTENT: Final = frozenset({"parts", "role"})
+_TRAFFIC: Final[Mapping[str, Tier]] = MappingProxyType(
+    {
+        "ON_DEMAND": Tier.STANDARD,
+        "ON_DEMAND_FLEX": Tier.FLEX,
+        "ON_DEMAND_PRIORITY": Tier.PRIORITY,
+        "PROVISIONED_THROUGHPUT": Tier.SCALE,
+    }
+)
+"""``usageMetadata.trafficType`` to the service tier."""
+
 _EVENT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "error", "response"})
 """Members of an answer's objects that are read; sources are handed on, too, as others have them in another form."""
 
@@ -508,7 +520,9 @@ class ResponseDecoder:
                 self._candidate(candidate, deltas)
             else:
                 deltas.append(Notice("event.unknown", "another candidate"))
-        self._usage.read(object_of(event.get("usageMetadata")))
+        metadata = object_of(event.get("usageMetadata"))
+        self._usage.read(metadata)
+        deltas += served(metadata.get("trafficType"), _TRAFFIC)
         if feedback := object_of(event.get("promptFeedback")):
             self._block_reason = text_of(feedback, "blockReason") or self._block_reason
             self._message = text_of(feedback, "blockReasonMessage") or self._message

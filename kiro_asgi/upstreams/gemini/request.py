@@ -43,10 +43,13 @@ API: Final = "gemini"
 WORDS: Final = Words(
     tier=("serviceTier",),
     tiers=MappingProxyType({Tier.STANDARD: "standard", Tier.FLEX: "flex", Tier.PRIORITY: "priority"}),
+    tier_header=b"x-gemini-service-tier",
+    headed=MappingProxyType({"standard": Tier.STANDARD, "flex": Tier.FLEX, "priority": Tier.PRIORITY}),
 )
-"""Labels are Vertex AI's alone.
+"""Labels are Vertex AI's alone; the tier that answers is in a header here, and in the body there.
 
-Source: https://googleapis.github.io/python-genai/genai.html#genai.types.ServiceTier
+Sources: https://googleapis.github.io/python-genai/genai.html#genai.types.ServiceTier,
+https://ai.google.dev/gemini-api/docs/priority-inference
 """
 
 DYNAMIC: Final = -1

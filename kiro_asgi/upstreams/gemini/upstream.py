@@ -34,7 +34,7 @@ from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
 from kiro_asgi.upstreams.gemini.embeddings import GeminiEmbedder
 from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
-from kiro_asgi.upstreams.gemini.request import API, MAX_STOPS, content_of, document
+from kiro_asgi.upstreams.gemini.request import API, MAX_STOPS, WORDS, content_of, document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
@@ -67,7 +67,9 @@ def _new_id() -> str:
     return uuid4().hex
 
 
-_TRAITS: Final = Traits(runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, api=API, provider="gcp.gemini")
+_TRAITS: Final = Traits(
+    runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, api=API, words=WORDS, provider="gcp.gemini"
+)
 
 
 @frozen

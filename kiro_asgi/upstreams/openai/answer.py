@@ -51,6 +51,8 @@ from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
+from kiro_asgi.upstreams.openai.request import SERVED
+from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import Repeated, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
@@ -127,6 +129,9 @@ class ChunkDecoder:
 
     _labels: Repeated = field(init=False, factory=lambda: Repeated(AnswerBudget()))
     """Members of chunks that are not read."""
+
+    _tier: Any = field(init=False, default=None)
+    """The last service tier that a chunk had."""
 
     _refused: bool = field(init=False, default=False)
     _done: bool = field(init=False, default=False)
@@ -209,6 +214,9 @@ class ChunkDecoder:
             yield ModelName(model)
         if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
             self._usage = usage
+        if (tier := value.get("service_tier")) != self._tier:
+            self._tier = tier
+            yield from served(tier, SERVED)
         if members := self._labels.new(unread):
             yield MessageMembers(Unread(API, members))
         choices = value.get("choices")

@@ -57,6 +57,9 @@ WORDS: Final = Words(
 Source: https://platform.openai.com/docs/api-reference/chat/create
 """
 
+SERVED: Final[Mapping[str, Tier]] = MappingProxyType({word: tier for tier, word in WORDS.tiers.items()})
+"""``service_tier`` of an answer to its meaning."""
+
 MAX_STOPS: Final = 4
 """Stop sequences that OpenAI takes."""
 

@@ -53,6 +53,7 @@ from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
+from kiro_asgi.upstreams.openai.request import SERVED
 from kiro_asgi.upstreams.openai.responses_members import (
     CUSTOM_CALL,
     EVENT,
@@ -62,6 +63,7 @@ from kiro_asgi.upstreams.openai.responses_members import (
     READ_ITEMS,
     unread_response,
 )
+from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import Repeated, Told, arguments_text, is_word, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, quote, text_of
 
@@ -310,6 +312,7 @@ class EventDecoder:
                 yield from self._done({"item_id": item.item_id, "item": fields})
         if not self._items and (text := text_of(response, "output_text")):
             yield TextDelta(text)
+        yield from served(response.get("service_tier"), SERVED)  # before, it is what was asked for
         yield from self._read_reason(value, response)
         self._end = value
 
