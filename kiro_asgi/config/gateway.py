@@ -26,8 +26,8 @@ HOST: Final = Shape(
 )
 PARAMETER: Final = Shape(re.compile(r"[^=\s]+\.[^=.\s]+=[^=\s]+").fullmatch, "written as tool.wire=client")
 REPAIR: Final = Shape(
-    frozenset({"control_characters", "trailing_commas", "byte_order_mark"}).__contains__,
-    "names of repairs: control_characters, trailing_commas, byte_order_mark",
+    frozenset({"control_characters", "trailing_commas", "repetitions", "byte_order_mark"}).__contains__,
+    "names of repairs: control_characters, trailing_commas, repetitions, byte_order_mark",
 )
 PAGE: Final = Shape(
     re.compile(
@@ -200,7 +200,8 @@ class ToolSettings:
 
     repairs_off: tuple[str, ...] = setting((), REPAIR)
     """Repairs of arguments that are not valid JSON, to be switched off: ``control_characters`` (unescaped in a string),
-    ``trailing_commas``, ``byte_order_mark``.  Arguments that cannot be read then are withheld as malformed."""
+    ``trailing_commas``, ``repetitions``, ``byte_order_mark``.  Arguments that cannot be read then are withheld as
+    malformed."""
 
     mcp_bridge: bool = True
     """Read calls of MCP tools that a model wrote as XML in its text."""

@@ -60,6 +60,17 @@ def is_word(kind: str) -> bool:
     return _WORD.fullmatch(kind) is not None
 
 
+def arguments_in(call: Mapping[str, Any]) -> str:
+    """The arguments of *call* as JSON text, under whatever name, or a tool would be called with none; empty where there
+    are none."""
+    found = (call[name] for name in ARGUMENTS if call.get(name) is not None)
+    return arguments_text(next(found, None))
+
+
+ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
+"""What APIs call the arguments of a call."""
+
+
 @define
 class Repeated:
     """Members that the events of an answer repeat.

@@ -390,3 +390,226 @@ async def test_facts_about_thinking_are_none(fact, gateway, service, sim):
     sim.answer_with(None)
 
     assert "reasoning_content" not in turn and turn.items() >= fact.items()
+
+
+CALLED: Final = ({"at": 1},)
+TWO: Final = ({"at": 1}, {"at": 2})
+BEGUN: Final = {"index": 0, "id": "c", "function": {"name": "look", "arguments": '{"at": '}}
+REST: Final = {"arguments": "1}"}
+ONCE: Final = '{"at": 1}'
+
+
+def pieces(*calls: Any) -> bytes:
+    return chat(*({"tool_calls": [call]} for call in calls))
+
+
+def block(index: Any, **more: Any) -> dict[str, Any]:
+    start = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    return {"type": "content_block_start", "index": index, "content_block": {**start, **more}}
+
+
+def input_json(index: Any, piece: Any) -> dict[str, Any]:
+    return {
+        "type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": piece}
+    }  # fmt: skip
+
+
+def calling(*events: dict[str, Any]) -> bytes:
+    begin, *_, end, last = said()
+    return sse(begin, *events, {**end, "delta": {"stop_reason": "tool_use"}}, last)
+
+
+def used(call: Mapping[str, Any], place: int = 0) -> tuple[str, dict[str, Any]]:
+    return ("contentBlockDelta", {"contentBlockIndex": place, "delta": {"toolUse": call}})
+
+
+def uses(*events: tuple[str, dict[str, Any]]) -> bytes:
+    return frames(*events, ("messageStop", {"stopReason": "tool_use"}))
+
+
+BEGIN_USE: Final = (
+    "contentBlockStart", {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "c", "name": "look"}}},
+)  # fmt: skip
+
+
+def kiro_calls(*calls: dict[str, Any]) -> bytes:
+    return frames(*(("toolUseEvent", call) for call in calls), ("metadataEvent", {"stopReason": "TOOL_USE"}))
+
+
+def item(arguments: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "function_call", "id": "f", "call_id": "c", "name": "look", "arguments": arguments, **more}
+
+
+def added(kind: str, place: int, value: dict[str, Any]) -> dict[str, Any]:
+    return {"type": f"response.output_item.{kind}", "output_index": place, "item": value}
+
+
+def argued(kind: str, text: str, name: str) -> dict[str, Any]:
+    return {
+        "type": f"response.function_call_arguments.{kind}", "item_id": "f", "output_index": 0, name: text
+    }  # fmt: skip
+
+
+COMPLETED: Final = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
+IDENTITIES: Final[Mapping[str, tuple[str, bytes, tuple[Any, ...]]]] = {
+    "chat-another id for each piece": ("chat", pieces(BEGUN, {"index": 0, "id": "d", "function": REST}), CALLED),
+    "chat-and the name again": (
+        "chat",
+        pieces(BEGUN, {"index": 0, "id": "d", "function": {"name": "look", **REST}}),
+        CALLED,
+    ),
+    "chat-numbers as texts": (
+        "chat",
+        pieces(
+            {**BEGUN, "index": "0"},
+            {"index": "1", "id": "d", "function": {"name": "look", "arguments": '{"at": '}},
+            {"index": "0", "function": REST},
+            {"index": "1", "function": {"arguments": "2}"}},
+        ),
+        TWO,
+    ),
+    "chat-counted anew": ("chat", pieces({**BEGUN, "index": 1}, {"index": 0, "id": "c", "function": REST}), CALLED),
+    "chat-the name at the end": (
+        "chat",
+        pieces(
+            {"index": 0, "id": "c", "function": {"arguments": '{"at": '}},
+            {"index": 0, "function": REST},
+            {"index": 0, "function": {"name": "look"}},
+        ),
+        CALLED,
+    ),
+    "chat-without an object around it": ("chat", pieces({"id": "c", "name": "look", "arguments": ONCE}), CALLED),
+    "chat-a name in its place": ("chat", pieces({"id": "c", "function": "look", "arguments": ONCE}), CALLED),
+    "chat-without a list": (
+        "chat",
+        chat({"tool_calls": {**BEGUN, "function": {"name": "look", "arguments": ONCE}}}),
+        CALLED,
+    ),
+    **{
+        f"chat-{name}": ("chat", pieces({"id": "c", "function": {"name": "look", name: {"at": 1}}}), CALLED)
+        for name in ("args", "input", "parameters")
+    },
+    "messages-another place": ("messages", calling(block(0), input_json(7, '{"at": '), input_json(None, "1}")), CALLED),
+    "messages-an object": ("messages", calling(block(0), input_json(0, {"at": 1})), CALLED),
+    "messages-another name": ("messages", calling(block(0, arguments=ONCE)), CALLED),
+    "messages-twice": ("messages", calling(block(0), input_json(0, ONCE), input_json(0, ONCE)), CALLED),
+    "converse-an object": ("converse", uses(BEGIN_USE, used({"input": {"at": 1}})), CALLED),
+    "converse-without a start": (
+        "converse",
+        uses(used({"toolUseId": "c", "name": "look", "input": '{"at": '}), used({"input": "1}"})),
+        CALLED,
+    ),
+    "kiro-twice": (
+        "kiro",
+        kiro_calls(
+            {"toolUseId": "c", "name": "look", "input": ONCE},
+            {"toolUseId": "c", "name": "look", "input": ONCE, "stop": True},
+        ),
+        CALLED,
+    ),
+    "kiro-an object twice": (
+        "kiro",
+        kiro_calls(
+            {"toolUseId": "c", "name": "look", "input": {"at": 1}},
+            {"toolUseId": "c", "name": "look", "input": {"at": 1}, "stop": True},
+        ),
+        CALLED,
+    ),
+    "gemini-another name": (
+        "gemini",
+        sse(generated({"functionCall": {"name": "look", "arguments": {"at": 1}}})),
+        CALLED,
+    ),
+    "responses-one id for two": (
+        "responses.whole",
+        body(responded(item(ONCE, id="f"), item('{"at": 2}', id="g"))),
+        TWO,
+    ),
+    "responses-one id for two items": (
+        "responses",
+        sse(
+            added("added", 0, item("")),
+            added("done", 0, item(ONCE)),
+            added("added", 1, item("", call_id="d")),
+            added("done", 1, item('{"at": 2}', call_id="d")),
+            COMPLETED,
+        ),
+        TWO,
+    ),
+    "responses-in another spelling": (
+        "responses",
+        sse(
+            added("added", 0, item("")),
+            argued("delta", '{"at":1}', "delta"),
+            argued("done", ONCE, "arguments"),
+            added("done", 0, item(ONCE)),
+            COMPLETED,
+        ),
+        CALLED,
+    ),
+    "responses-the name at the end": (
+        "responses",
+        sse(
+            added("added", 0, item("", name="")),
+            argued("delta", ONCE, "delta"),
+            added("done", 0, item(ONCE)),
+            COMPLETED,
+        ),
+        CALLED,
+    ),
+}
+"""Form of a service, and an answer with calls of ``look``, to their arguments."""
+
+
+@MODES
+@pytest.mark.parametrize("case", IDENTITIES)
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+async def test_what_is_certain_of_calls_is_what_is_called(client, case, stream, gateway, service, sim):
+    """Whatever a server does with ids, numbers and names: no call is lost, doubled, or made with nothing."""
+    form, data, expected = IDENTITIES[case]
+    sim.answer_with(answering(FORMS[form], data))
+    exchange = await asking(client, FORMS[form].model, stream).run(gateway(**slices(service, FORMS[form])))
+    sim.answer_with(None)
+
+    assert exchange.status == 200
+    assert len(names_of(client, exchange.content)) == len(expected)
+    if expected == CALLED:
+        assert arguments(client, exchange.content) == {"at": 1}
+    else:
+        told = exchange.content.replace(b"\\", b"").replace(b" ", b"")
+        assert all(b'"at":%d' % each["at"] in told for each in expected)
+
+
+def names_of(client: str, content: bytes) -> list[str]:
+    """The names of the calls of an answer, streamed or whole."""
+    text = content.decode()
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")] or [json.loads(text)]
+    found: list[str] = []
+    for event in events:
+        if client == "anthropic":
+            blocks_of = [*event.get("content", ()), event.get("content_block", {})]
+            found += (each["name"] for each in blocks_of if each.get("type") == "tool_use")
+        elif client == "openai_responses":
+            items = event.get("output", [event["item"]] if event.get("type") == "response.output_item.done" else [])
+            found += (each["name"] for each in items if each["type"] == "function_call")
+        elif client == "gemini":
+            parts = (part for each in event["candidates"] for part in each.get("content", {}).get("parts", ()))
+            found += (part["functionCall"]["name"] for part in parts if "functionCall" in part)
+        else:
+            turns = [choice.get("message", choice.get("delta")) for choice in event["choices"]]
+            calls = (call for turn in turns for call in turn.get("tool_calls", ()))
+            found += (call["function"]["name"] for call in calls if call["function"].get("name"))
+    return found
+
+
+async def test_a_message_behind_its_deltas_repeats_them(gateway, service, sim):
+    """Only what they have not brought of it is new."""
+    whole = {"role": "assistant", "reasoning_content": "Hm.", "content": "Hello."}
+    deltas = ({"reasoning_content": "Hm."}, {"content": "Hel"}, {"content": "lo"})
+    chunks = (*({"delta": delta} for delta in deltas), {"message": whole, "finish_reason": "stop"})
+    sim.answer_with(answering(FORMS["chat"], sse(*({"choices": [{"index": 0, **each}]} for each in chunks))))
+    exchange = await asking("openai_chat", FORMS["chat"].model, False).run(gateway(**slices(service, FORMS["chat"])))
+    sim.answer_with(None)
+
+    assert exchange.json()["choices"][0]["message"].items() >= whole.items()

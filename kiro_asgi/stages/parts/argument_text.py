@@ -5,6 +5,7 @@ name                    what is mended
 ======================  =============================================================================================
 ``control_characters``  A control character inside a string that stands for itself gets its escape, ``\\n`` or the like.
 ``trailing_commas``     A comma after the last member of an object, or the last item of an array, is removed.
+``repetitions``         An object that comes several times counts once, and an empty one before it not at all.
 ``byte_order_mark``     A byte order mark before or after the text is removed.
 ======================  =============================================================================================
 
@@ -122,8 +123,18 @@ def _without_commas(text: str) -> str:
     return "".join((*kept, text[at:]))
 
 
+def _once(text: str) -> str:
+    """The object that *text* is several times over, and that has a member; itself where it is not."""
+    bare = _EMPTY.sub("", text.strip(_BLANK))
+    size = (bare + bare).find(bare, 1) if '"' in bare else 0
+    return bare[:size] if 0 < size < len(bare) and bare.endswith("}") else bare if bare.startswith("{") else text
+
+
+_EMPTY: Final = re.compile(r"\A(?:\{[ \t\n\r]*+\}[ \t\n\r]*+)++(?=\{)")
+"""Empty objects before another one."""
+
 _MENDERS: Final = MappingProxyType[str, Callable[[str], str]](
-    {"control_characters": _escape, "trailing_commas": _without_commas}
+    {"control_characters": _escape, "trailing_commas": _without_commas, "repetitions": _once}
 )
 
 MENDINGS: Final = (*_MENDERS, _MARK)

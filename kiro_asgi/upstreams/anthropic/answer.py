@@ -65,7 +65,7 @@ from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.tiers import served
-from kiro_asgi.upstreams.unread import is_word, others, parts_of, within
+from kiro_asgi.upstreams.unread import arguments_text, is_word, others, parts_of, within
 from kiro_asgi.wire.json import JsonError, dumps, object_of, objects_of, text_of
 
 
@@ -322,7 +322,7 @@ class MessageEvents:
         elif kind == "signature_delta":
             read = (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
         elif kind == "input_json_delta":
-            read = self._input(block, text_of(delta, "partial_json"))
+            read = self._input(block, arguments_text(delta.get("partial_json")))
         elif kind == "citations_delta":
             read = self._cite(block, object_of(delta.get("citation")))
         else:
@@ -349,7 +349,10 @@ class MessageEvents:
 
     def _input(self, block: OpenBlock, text: str) -> Iterable[Delta]:
         if block is _STRAY:
-            return (Notice("delta.stray", "input_json_delta"),)
+            calls = [each for each, _ in self._open.values() if each.is_call]
+            if len(calls) != 1:
+                return (Notice("delta.stray", "input_json_delta"),)
+            block = calls[0]  # of what is open, arguments can be no other's
         if block.gathers:
             self._budget.take(size_of_value(text))
         return block.write(text)
@@ -372,8 +375,7 @@ class MessageEvents:
         yield from self._ending.stop(value, object_of(value.get("message")))
         self._ending.complete = True
         for block, _ in self._open.values():
-            if block.is_opaque or block.is_text:
-                yield from block.closing()
+            yield from block.unended()
         yield from self._members(others(value, _ABOUT))
 
     def _ping(self, _: Mapping[str, Any]) -> Iterable[Delta]:

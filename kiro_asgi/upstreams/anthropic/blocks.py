@@ -36,7 +36,7 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.media import embedded, linked
-from kiro_asgi.upstreams.unread import arguments_text, others, unplaced
+from kiro_asgi.upstreams.unread import ARGUMENTS, arguments_in, others, unplaced
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
 API: Final = "anthropic"
@@ -108,6 +108,9 @@ class OpenBlock:
     lasting: ClassVar[bool] = False
     """Whether a part of it is kept until the end of the answer: a call's id, or a call that the service runs."""
 
+    is_call: ClassVar[bool] = False
+    """Whether the client runs it."""
+
     gathers: ClassVar[bool] = False
     """Whether it keeps its pieces."""
 
@@ -138,6 +141,10 @@ class OpenBlock:
     def write(self, text: str) -> Iterable[Delta]:
         """Deltas of a piece of its arguments."""
         return ()
+
+    def unended(self) -> Iterable[Delta]:
+        """What is left of it where the message ends, and it does not."""
+        return self.closing() if self.is_opaque or self.is_text else ()
 
     def add_text(self, text: str) -> Iterable[Delta]:
         """Deltas of a piece of its text."""
@@ -422,6 +429,7 @@ class _ClientCall(OpenBlock):
     """A call that the client runs; arguments in the start count where no others come."""
 
     lasting: ClassVar[bool] = True
+    is_call: ClassVar[bool] = True
     _call_id: str
     _name: str
     _input: str
@@ -444,6 +452,10 @@ class _ClientCall(OpenBlock):
         if text:
             self._input = ""
             yield ToolCallFragment(self._call_id, input=text)
+
+    def unended(self) -> Iterable[Delta]:
+        """Arguments that its start held."""
+        yield from (ToolCallFragment(self._call_id, input=self._input),) if self._input else ()
 
     def closing(self) -> Iterable[Delta]:
         """The end of the arguments, which are complete."""
@@ -524,7 +536,8 @@ def _image(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
 
 
 def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
-    written = arguments_text(block.get("input") or None)  # an empty object stands for what comes in pieces
+    given = {name: value for name in ARGUMENTS if (value := block.get(name))}  # an empty one stands for later pieces
+    written = arguments_in(given)
     return _ClientCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), written)
 
 

@@ -45,7 +45,7 @@ from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
 from kiro_asgi.upstreams.tiers import served
-from kiro_asgi.upstreams.unread import arguments_text, parts_of
+from kiro_asgi.upstreams.unread import arguments_in, parts_of
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder
 from kiro_asgi.wire.json import JsonError, count_of, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
@@ -193,7 +193,7 @@ class ConverseEvents:
             block.characters += len(text)
             yield TextDelta(text)
         if (call := delta.get("toolUse")) is not None:
-            yield from self._input(block, text_of(object_of(call), "input"))
+            yield from self._call(value, block, object_of(call))
         if (reasoning := delta.get("reasoningContent")) is not None:
             yield from self._reasoning(block, object_of(reasoning))
         if (image := delta.get("image")) is not None:
@@ -208,6 +208,12 @@ class ConverseEvents:
         media_type = f"image/{text_of(image, 'format') or 'png'}"
         shown = embedded(media_type, text_of(object_of(image.get("source")), "bytes"))
         return (TextDelta(shown),) if shown else self._notice("content.unreadable", "image")
+
+    def _call(self, value: Mapping[str, Any], block: _Block, call: Mapping[str, Any]) -> Iterator[Delta]:
+        """A piece of a call; one that begins in the middle has its name with it."""
+        if not block.call_id and text_of(call, "name"):
+            yield from self._start({**value, "start": {"toolUse": call}})
+        yield from self._input(block, arguments_in(call))
 
     def _input(self, block: _Block, text: str) -> Iterable[Delta]:
         if not block.call_id:
@@ -434,7 +440,7 @@ def _pieces(block: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mappi
         match kind:
             case "toolUse":
                 call = object_of(value)
-                yield {kind: call}, {kind: {"input": arguments_text(call.get("input")) or "{}"}}
+                yield {kind: call}, {kind: {"input": arguments_in(call) or "{}"}}
             case "reasoningContent":
                 reasoning = object_of(value)
                 yield {}, {kind: {**reasoning, **object_of(reasoning.get("reasoningText"))}}

@@ -54,7 +54,7 @@ from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
 from kiro_asgi.upstreams.media import embedded, linked
 from kiro_asgi.upstreams.tiers import served
-from kiro_asgi.upstreams.unread import Repeated, arguments_text, others, parts_of, within
+from kiro_asgi.upstreams.unread import ARGUMENTS, Repeated, arguments_in, others, parts_of, within
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.objects import ObjectScanner
@@ -77,7 +77,7 @@ _NEUTRAL: Final = _TEXT | {"partMetadata", "videoMetadata"}
 """Members that do not show the kind of a part."""
 
 _CALL: Final = frozenset({"functionCall", "thoughtSignature", "thought"})
-_FUNCTION: Final = frozenset({"id", "name", "args"})
+_FUNCTION: Final = frozenset({"id", "name", *ARGUMENTS})
 _IN_PIECES_OF_CALL: Final = frozenset({"partialArgs", "willContinue"})
 """Members of a part that is a call, and of the call, that are read."""
 
@@ -158,7 +158,7 @@ class PartReader:
         if self._partial is not None or "partialArgs" in call or call.get("willContinue") is True:
             yield from self._piece(part, call)
             return
-        name, written = text_of(call, "name"), arguments_text(call.get("args")) or "{}"
+        name, written = text_of(call, "name"), arguments_in(call) or "{}"
         if not name:
             yield Notice("tool_call.unnamed")
         elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):

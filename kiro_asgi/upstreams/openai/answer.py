@@ -133,6 +133,9 @@ class ChunkDecoder:
     _tier: Any = field(init=False, default=None)
     """The last service tier that a chunk had."""
 
+    _in_messages: bool = field(init=False, default=False)
+    """Whether its pieces are called messages."""
+
     _refused: bool = field(init=False, default=False)
     _done: bool = field(init=False, default=False)
     _noticed: set[Notice] = field(init=False, factory=set)
@@ -236,7 +239,7 @@ class ChunkDecoder:
             return
         delta = choice.get("delta")
         if delta is None:
-            delta = choice.get("message")
+            delta = self._rest(choice.get("message"))
         if delta is None and "text" in choice:  # of the older Completions
             delta = {"content": choice["text"]}
         if type(delta) is dict:
@@ -250,6 +253,15 @@ class ChunkDecoder:
             if type(usage := choice.get("usage")) is dict:
                 self._usage = usage
             yield from self._finish(reason, choice)
+
+    def _rest(self, message: Any) -> Any:
+        """A *message* in place of a delta: a piece where all are, else what the deltas have not brought of it."""
+        if type(message) is dict and self._length and not self._in_messages:
+            known = {name: value for name, value in message.items() if name not in _THINKING and name != "content"}
+            content = message.get("content")
+            return {**known, "content": content[self._length :]} if type(content) is str else known
+        self._in_messages = self._in_messages or message is not None
+        return message
 
     def _turn(self, choice: Object, delta: Object) -> Iterator[Delta]:
         """What a choice holds."""

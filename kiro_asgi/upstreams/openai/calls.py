@@ -18,7 +18,7 @@ from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.model.unread import Unread, accumulated
-from kiro_asgi.upstreams.unread import arguments_text, others, within
+from kiro_asgi.upstreams.unread import ARGUMENTS, arguments_in, others, within
 from kiro_asgi.wire.json import object_of, text_of
 
 API: Final = "openai_chat"
@@ -43,7 +43,7 @@ _STRING: Final = re.compile(r'[^"\\]*+')
 
 
 @define
-class _ObjectEnd:
+class ObjectEnd:
     """Finds out whether a text that comes in pieces is one JSON object, by its brackets; keeps none of it."""
 
     _unread: str = ""
@@ -125,7 +125,7 @@ class _StreamedCall:
     _size: int = field(init=False, default=0)
     """Characters of all pieces."""
 
-    _end: _ObjectEnd = field(init=False, factory=_ObjectEnd)
+    _end: ObjectEnd = field(init=False, factory=ObjectEnd)
 
     @property
     def complete(self) -> bool:
@@ -178,12 +178,12 @@ class StreamedCalls:
 
     def read(self, entries: Any) -> Iterator[Delta]:
         """The deltas of a list of pieces."""
-        if type(entries) is not list:
+        if type(entries) not in (list, dict):
             yield UNREADABLE
             return
-        for entry in entries:
-            function = entry.get("function", {}) if type(entry) is dict else None
-            if type(function) is dict:
+        for entry in entries if type(entries) is list else (entries,):
+            function = _function(entry) if type(entry) is dict else None
+            if function is not None:
                 yield from _signature(entry)
                 yield from self._take(entry.get("index"), _text(entry.get("id")), function, _unread(entry, function))
             else:
@@ -205,8 +205,8 @@ class StreamedCalls:
         yield from (call.fragment() for call in self._calls.values() if not (call.ended or call.begun))
 
     def _take(self, index: Any, server_id: str, function: Mapping[str, Any], unread: Unread | None) -> Iterator[Delta]:
-        name, arguments = _text(function.get("name")), arguments_text(function.get("arguments"))
-        key = self._key(index, server_id)
+        name, arguments = _text(function.get("name")), arguments_in(function)
+        key = self._key(index, server_id, name)
         call = self._calls.get(key)
         if call is None or _is_another(call, server_id, name, arguments):
             yield from self._end_others(key)
@@ -220,6 +220,9 @@ class StreamedCalls:
             call.unread.append(unread)
         if not call.begun:
             call.name = _joined(call.name, name)
+        elif name and not call.name and not call.ended:
+            call.name = name
+            yield ToolCallFragment(call.call_id, name)
         if not arguments or call.ended or call.repeats(arguments):
             return
         self._changed[key] = None
@@ -229,9 +232,13 @@ class StreamedCalls:
             self._budget.take(getsizeof(arguments))  # kept, to know them again
             yield call.fragment(arguments)
 
-    def _key(self, index: Any, server_id: str) -> Key:
+    def _key(self, index: Any, server_id: str, name: str) -> Key:
+        if type(index) is str and index.isdecimal() and len(index) < _DIGITS:
+            index = int(index)
         if type(index) is int:
-            return index
+            # A call that goes on has no name: its id, which is known, precedes a number that is counted anew.
+            known = None if name or index in self._calls else self._keys.get(server_id)
+            return index if known is None else known
         if not server_id:
             return self._latest
         return self._keys.get(server_id, server_id)
@@ -260,13 +267,29 @@ class StreamedCalls:
         return call_id
 
 
+_DIGITS: Final = 10
+"""Fewer digits than a call's number has, where it is written as text."""
+
 _ENTRY: Final = frozenset({"index", "id", "type", "function", "extra_content"})
-_FUNCTION: Final = frozenset({"name", "arguments"})
+_FUNCTION: Final = frozenset({"name", *ARGUMENTS})
+_FLAT: Final = frozenset({*_FUNCTION, "function"})
+
+
+def _function(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What *entry* calls, wherever a server writes it: in an object, or beside its id; ``None`` for no such thing."""
+    function = entry.get("function")
+    if type(function) is dict:
+        return function
+    flat = {name: entry[name] for name in _FUNCTION if name in entry}
+    if type(function) is str:
+        return {"name": function, **flat}
+    return flat if function is None else None
 
 
 def _unread(entry: Mapping[str, Any], function: Mapping[str, Any]) -> Unread | None:
     """Members of a piece but those that are read."""
-    found = {**others(entry, _ENTRY), **within(function=others(function, _FUNCTION))}
+    known = _ENTRY if entry.get("function") is function else _ENTRY | _FLAT
+    found = {**others(entry, known), **within(function=others(function, _FUNCTION))}
     if extra := object_of(entry.get("extra_content")):
         google = others(object_of(extra.get("google")), {"thought_signature"})
         found |= within(extra_content={**others(extra, {"google"}), **within(google=google)})
@@ -284,8 +307,14 @@ def _is_another(call: _StreamedCall, server_id: str, name: str, arguments: str) 
     """Whether a piece under the same number is of another call."""
     if server_id and call.server_id:
         renamed = bool(name and arguments) and _joined(call.name, name) != call.name and call.complete
-        return renamed or server_id != call.server_id
+        return renamed or (server_id != call.server_id and not _goes_on(call, name, arguments))
     return bool(name and arguments and (call.begun or call.held)) and call.complete
+
+
+def _goes_on(call: _StreamedCall, name: str, arguments: str) -> bool:
+    """Whether a piece is of *call* although it has another id: some servers make one for each piece."""
+    is_rest = not name or (name == call.name and not arguments.lstrip().startswith("{"))
+    return is_rest and bool(arguments) and call.begun and not call.complete
 
 
 def _joined(name: str, piece: str) -> str:

@@ -50,6 +50,7 @@ from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
+from kiro_asgi.upstreams.openai.calls import ObjectEnd
 from kiro_asgi.upstreams.openai.documents import answer_in
 from kiro_asgi.upstreams.openai.errors import stream_fault
 from kiro_asgi.upstreams.openai.reasoning import sealed
@@ -64,7 +65,7 @@ from kiro_asgi.upstreams.openai.responses_members import (
     unread_response,
 )
 from kiro_asgi.upstreams.tiers import served
-from kiro_asgi.upstreams.unread import Repeated, Told, arguments_text, is_word, others, parts_of, within
+from kiro_asgi.upstreams.unread import Repeated, Told, arguments_in, is_word, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, quote, text_of
 
 Object = Mapping[str, Any]
@@ -149,6 +150,9 @@ class _Item:
     """Whether a call's name was emitted."""
 
     ended: bool = False
+    end: ObjectEnd = field(factory=ObjectEnd)
+    """Of a call's arguments: they may come once more, in another spelling."""
+
     events: list[Object] = field(factory=list)
     """The item as it began, and events about it, where its kind is not read."""
 
@@ -193,6 +197,7 @@ class EventDecoder:
     """Whether an item says of itself that it is not complete."""
 
     _calls: int = field(init=False, default=0)
+    _call_ids: set[str] = field(init=False, factory=set)
     _refused: bool = field(init=False, default=False)
     _members: Repeated = field(init=False)
     """Members of the response that are not read."""
@@ -352,6 +357,8 @@ class EventDecoder:
         item_id = text_of(value, "item_id") or text_of(object_of(value.get("item")), "id")
         place, kind = value.get("output_index"), text_of(value, "type")
         found = self._ids.get(item_id)
+        if found is not None and found.ended and kind == _ADDED:  # one id for all
+            found = None
         if found is None:
             found = self._placed(place)
             is_another = kind == _ADDED or (kind == _DONE and found is not None and found.ended)
@@ -395,8 +402,16 @@ class EventDecoder:
             item.events.append(fields)
         if item.kind in _CALLS:
             self._calls += 1
-            item.call_id, item.name = text_of(fields, "call_id") or self.new_id(), text_of(fields, "name")
+            item.call_id, item.name = self._distinct(text_of(fields, "call_id")), text_of(fields, "name")
             yield self._fragment(item, "")
+
+    def _distinct(self, call_id: str) -> str:
+        """An id that no other call has: the service's, where that is one."""
+        while not call_id or call_id in self._call_ids:
+            call_id = self.new_id()
+        self._budget.take(ITEM + size_of_value(call_id))
+        self._call_ids.add(call_id)
+        return call_id
 
     def _fragment(
         self, item: _Item, arguments: str, *, stop: bool = False, unread: Unread | None = None
@@ -404,6 +419,8 @@ class EventDecoder:
         name = "" if item.begun else item.name
         item.begun, item.ended = True, stop
         item.emitted += len(arguments)
+        if arguments:
+            item.end.feed(arguments)
         return ToolCallFragment(item.call_id, name, arguments, stop, unread)
 
     def _text_delta(self, value: Object) -> Iterator[Delta]:
@@ -458,7 +475,7 @@ class EventDecoder:
 
     def _arguments_done(self, value: Object) -> Iterator[Delta]:
         item = self._item(value)
-        rest = arguments_text(value.get("arguments"))[item.emitted :]
+        rest = "" if item.end.reached else arguments_in(value)[item.emitted :]
         if rest and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, rest)
 
@@ -516,7 +533,10 @@ class EventDecoder:
                 if phase := text_of(fields, "phase"):
                     yield TextBreak(phase)
             case "function_call":
-                yield from self._arguments_done({**value, "arguments": fields.get("arguments")})
+                if not item.name and (name := text_of(fields, "name")):
+                    item.name = name
+                    yield ToolCallFragment(item.call_id, name)
+                yield from self._arguments_done({**value, "arguments": arguments_in(fields)})
                 if not is_cut:
                     yield self._fragment(item, "", stop=True, unread=unread)
                 return
