@@ -182,6 +182,28 @@ def test_the_commands_of_a_page_work(page: Path, reader: Terminal) -> None:
         )
 
 
+RULE = re.compile(r"(?m)^(?:=+ +)+=+$")
+"""A rule of a simple table."""
+
+
+def first_cells(page: Path) -> Iterator[tuple[str, bool]]:
+    """First cell of each row of the simple tables of *page*, and whether it is the only one with anything in it."""
+    table: list[int] = []
+    for line in page.read_text("utf-8").splitlines():
+        if RULE.fullmatch(line):
+            table = [match.start() for match in re.finditer("=+", line)]
+        elif not line.strip():
+            table = []
+        elif table and line[0] != " ":
+            yield line[: table[1]].strip(), not line[table[1] :].strip()
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.rst")), ids=lambda page: page.stem)
+def test_no_cell_of_a_table_is_cut_into_rows(page: Path) -> None:
+    """Each text in the first column begins a row: what should go on with the one before has lost what that says."""
+    assert [cell for cell, alone in first_cells(page) if alone or cell.endswith((",", " and", " or"))] == []
+
+
 def test_count(capsys: pytest.CaptureFixture[str]) -> None:
     """The account, to be quoted: blocks of code by what happens to them."""
     code = [it for it in BLOCKS if it.block.language not in WORDS]

@@ -686,7 +686,7 @@ class OpaqueBlock:
     pieces: tuple[Mapping[str, Any], ...] = ()
     """The block as it opened, and its pieces, as they came in a stream; none where it came whole."""
 
-    instead: tuple[TextDelta | ThinkingDelta | Notice, ...] = ()
+    instead: tuple[TextDelta | ThinkingDelta | SignatureDelta | Notice, ...] = ()
     """As of `MessageMembers`."""
 
     event_type: Literal["opaque_block"] = _type("opaque_block")

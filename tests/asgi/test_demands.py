@@ -37,7 +37,7 @@ CASES: Final[dict[str, tuple[str, str, dict[str, Any], bytes, Any]]] = {
         "gemini",
         {"generationConfig": {"responseModalities": ["AUDIO"], "speechConfig": {"languageCode": "de-DE"}}},
         sse(SPEECH, {"candidates": [{"index": 0, "finishReason": "STOP"}]}),
-        {"text": "[file](data:audio/pcm;base64,AAAA)"},
+        {"inlineData": {"mimeType": "audio/pcm", "data": "AAAA"}},
     ),
 }
 

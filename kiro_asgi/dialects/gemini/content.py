@@ -284,6 +284,8 @@ class _Reader:
             yield ToolCallPart(self._calls.called(call), call.name, call.args or {}, unread=beside(part))
         elif part.function_response is not None:
             yield self._result(part, part.function_response, f"{place}.function_response")
+        elif self._turns[-1][0] is Role.ASSISTANT:
+            yield _own_file(_file(part.inline_data, part.file_data, place, part), part, place)
         else:
             yield _file(part.inline_data, part.file_data, place, part)
 
@@ -341,6 +343,16 @@ def _file(
         name, file = ("inlineData", data) if data is not None else ("fileData", address)
         value = {camel_case(it): member for it, member in _members(file) if member is not None} if file else {}
         return Opaque(API, {name: value, **(unread.members if unread is not None else {})}, place, refusal=refusal)
+
+
+def _own_file(read: Image | Document | Opaque, part: Part, place: str) -> Opaque:
+    """A file of an earlier answer: the service that made it takes it back as it is; others get it if it is *read*."""
+    if isinstance(read, Opaque):
+        return evolve(read, refusal=None)
+    name, file = ("inlineData", part.inline_data) if part.inline_data is not None else ("fileData", part.file_data)
+    value = {camel_case(it): member for it, member in _members(file) if member is not None} if file else {}
+    unread = beside(part)
+    return Opaque(API, {name: value, **(unread.members if unread is not None else {})}, place, (read,))
 
 
 def _members(file: Blob | FileData) -> Iterator[tuple[str, Any]]:

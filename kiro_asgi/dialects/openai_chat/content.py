@@ -43,6 +43,7 @@ from kiro_asgi.dialects.openai_common import (
 )
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.dialects.tools import read_arguments
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -57,7 +58,7 @@ from kiro_asgi.model.prompt import (
 )
 from kiro_asgi.model.signatures import CALL, DETAILS, GEMINI, marked, read_mark
 from kiro_asgi.model.unread import Unread
-from kiro_asgi.wire.json import dumps, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 
 def call_signature(signature: str) -> str:
@@ -317,8 +318,6 @@ class MessageReader:
         return Taken(Turn(Role.USER, parts, place, unread=BESIDE(message)))
 
     def _assistant(self, message: AssistantMessage, place: str) -> Taken:
-        if message.audio:  # an id: what was said is with the service that said it
-            raise unsupported(f"{place}.audio", "no audio is held here; send what was said as content")
         called = message.function_call
         parts = (
             *_earlier_thinking(message),
@@ -326,9 +325,12 @@ class MessageReader:
             *([Text(message.refusal, is_refusal=True)] if message.refusal else []),
             *_tool_calls(message.tool_calls or (), place),
             *([] if called is None else [self._function_call(called, place)]),
+            *_media(message, place),
         )
         details = None if any(read_reasoning_details(message.reasoning_details)) else message.reasoning_details
         unread = BESIDE(message, reasoning_details=details)
+        if not parts and unread is not None:  # a turn of nothing is none
+            parts, unread = (Opaque(API, unread.members, place),), None
         return Taken(
             Turn(Role.ASSISTANT, parts, place, unread=unread),
             calls=frozenset(part.call_id for part in parts if isinstance(part, ToolCallPart)),
@@ -357,6 +359,28 @@ class MessageReader:
 
     def _unknown(self, message: Raw, place: str) -> Taken:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")
+
+
+def _media(message: AssistantMessage, place: str) -> Iterator[Opaque]:
+    """Sound and images of an earlier answer, members of its message; for other services what was said, and images that
+    can be read."""
+    if message.audio:
+        said = text_of(object_of(message.audio), "transcript")
+        instead = (Text(said),) if said else ()
+        refusal = unsupported(f"{place}.audio", "no audio is held here; send what was said as content")
+        known = said or message.content
+        yield Opaque(API, {"audio": message.audio}, f"{place}.audio", instead, None if known else refusal)
+    if message.images:
+        images = tuple(_images(message.images, f"{place}.images"))
+        yield Opaque(API, {"images": message.images}, f"{place}.images", images)
+
+
+def _images(images: Any, place: str) -> Iterator[Image]:
+    for index, each in enumerate(objects_of(images)):
+        try:
+            yield read_image(text_of(object_of(each.get("image_url")), "url"), f"{place}[{index}]")
+        except RequestError:
+            continue  # the note on the whole names it
 
 
 def _tool_calls(calls: Iterable[ChatCall], place: str) -> Iterator[Part]:

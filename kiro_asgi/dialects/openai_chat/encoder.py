@@ -39,6 +39,7 @@ from kiro_asgi.model.events import (
     MessageEnd,
     MessageMembers,
     MessageStart,
+    OpaqueBlock,
     OpaqueEvent,
     RefusalDelta,
     ServerResult,
@@ -181,7 +182,8 @@ def _turn(message: Message, legacy: bool, others: Mapping[str, Any]) -> Iterator
         yield b',"tool_calls":'
         yield from dump_array(_tool_calls(message))
     thought = joined(API, (each for block in thoughts for each in block.unread), _OWN_TURN)
-    if more := {**others, **thought}:
+    opaque = joined(API, (each.unread for each in message.blocks if isinstance(each, OpaqueBlock)), _OWN_TURN)
+    if more := {**others, **thought, **opaque}:
         yield b"," + dumps(more)[1:-1]
     yield b"}"
 
@@ -368,6 +370,10 @@ class ChatEncoder(ChunkStream):
             return head + self._start_call(event)
         if isinstance(event.value, ServerResult):
             return head + self._start_result(event.value)
+        if isinstance(event.value, OpaqueBlock):
+            return head + b"".join(
+                self._more({"choices": [{"delta": each}]}) for each in members_of(API, (event.value.unread,))
+            )
         if event.unread is not None:
             return head + self._of_block(BlockMembers(event.kind, event.unread))
         return head

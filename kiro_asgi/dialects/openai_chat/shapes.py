@@ -190,6 +190,7 @@ class AssistantMessage(Shape):
     content: str | tuple[ContentPart, ...] | None = None
     refusal: str | None = None
     audio: Any = None
+    images: Any = None
     tool_calls: tuple[ChatCall, ...] | None = None
     function_call: Invocation | None = None
     reasoning_content: Any = None

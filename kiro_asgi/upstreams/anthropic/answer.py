@@ -49,13 +49,13 @@ from kiro_asgi.upstreams.anthropic.blocks import (
     API,
     KNOWN,
     MEMBERS,
-    OPENERS,
     PIECES,
     KeptBlock,
     Opaque,
     OpenBlock,
     Searches,
     index_of,
+    opener_of,
 )
 from kiro_asgi.upstreams.anthropic.errors import event_fault
 from kiro_asgi.upstreams.base import UpstreamRequest
@@ -293,7 +293,7 @@ class MessageEvents:
         size = ITEM + size_of_value(block)
         self._budget.take(size)
         kind, about = text_of(block, "type"), others(value, _PLACED)
-        opener = OPENERS.get(kind)
+        opener = opener_of(block)
         if opener is None:
             self._open[index] = Opaque([{**about, **block}], self._budget), size
             return

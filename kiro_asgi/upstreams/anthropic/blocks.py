@@ -35,7 +35,7 @@ from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, T
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.upstreams.media import embedded, fenced, linked, printed
 from kiro_asgi.upstreams.unread import ARGUMENTS, arguments_in, others, unplaced
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of
 
@@ -206,21 +206,6 @@ class _Redacted(_WholeAtEnd):
 
 
 @define
-class _Shown(OpenBlock):
-    """A block that is shown in a text."""
-
-    _deltas: tuple[Delta, ...]
-
-    def begin_with(self, unread: Unread) -> None:
-        """The text has no place for them."""
-        self._deltas += (Notice("content.unknown", clean(", ".join(unread.members))[:60]),)
-
-    def opening(self) -> Iterable[Delta]:
-        """All of it."""
-        return self._deltas
-
-
-@define
 class Opaque(OpenBlock):
     """A block of a kind that is not understood, which waits for its end."""
 
@@ -252,23 +237,66 @@ class Opaque(OpenBlock):
         return self.take(unread.members)
 
     def closing(self) -> Iterator[Delta]:
-        """The block; in its place its text, for nobody else knows what it is.  A compaction is its summary."""
+        """The block; in its place what `shown_of` makes of it, or else its text, for nobody else knows what it is."""
         start, *pieces = self._pieces
         whole = KeptBlock(start)
-        shown: list[TextDelta | ThinkingDelta | Notice] = []
+        texts: list[TextDelta | ThinkingDelta] = []
         for piece in pieces:
             whole.add(piece)
             whole.add({"type": "", **others(piece, PIECES.get(text_of(piece, "type"), piece.keys()))})
             if text := text_of(piece, "text"):
-                shown.append(TextDelta(text))
+                texts.append(TextDelta(text))
             elif text := text_of(piece, "thinking"):
-                shown.append(ThinkingDelta(text))
-        kind, block = text_of(start, "type"), whole.lenient()
-        if kind == "compaction" and (summary := text_of(block, "content")).strip():
-            shown = [TextDelta(summary)]
-        else:
-            shown = [Notice("block.unknown", clean(kind)[:60]), *shown]
-        yield OpaqueBlock(Unread(API, block), tuple(self._pieces), tuple(shown))
+                texts.append(ThinkingDelta(text))
+        block = whole.lenient()
+        shown, name = shown_of(block), text_of(start, "name") or text_of(start, "type")
+        instead = (TextDelta(shown),) if shown else (Notice("block.unknown", clean(name)[:60]), *texts)
+        yield OpaqueBlock(Unread(API, block), tuple(self._pieces), instead)
+
+
+def shown_of(block: Mapping[str, Any]) -> str:
+    """A block as text for clients of other APIs; empty for one that has nothing to show them."""
+    kind = text_of(block, "type")
+    reader = SHOWN.get(text_of(block, "name") if kind == "server_tool_use" else kind)
+    return reader(block) if reader is not None else ""
+
+
+def _summary(block: Mapping[str, Any]) -> str:
+    summary = text_of(block, "content")
+    return summary if summary.strip() else ""
+
+
+def _image(block: Mapping[str, Any]) -> str:
+    source = object_of(block.get("source"))
+    shown = linked(text_of(source, "url"), "image/*")
+    return shown or embedded(text_of(source, "media_type"), text_of(source, "data"))
+
+
+def _code(block: Mapping[str, Any]) -> str:
+    """The code of a call; that of a command is one of a shell."""
+    given = object_of(block.get("input"))
+    if code := text_of(given, "code"):
+        return fenced(code, "python")
+    command = text_of(given, "command")
+    return fenced(command, "bash") if command else ""
+
+
+def _ran(block: Mapping[str, Any]) -> str:
+    """What the code of a call wrote, or why it did not run."""
+    result = object_of(block.get("content"))
+    failed = text_of(result, "error_code") or (result.get("return_code") and f"exit code {result['return_code']}") or ""
+    return printed(text_of(result, "stdout"), text_of(result, "stderr"), failed)
+
+
+SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = MappingProxyType(
+    {
+        "compaction": _summary,
+        "image": _image,
+        **dict.fromkeys(("code_execution", "bash_code_execution"), _code),
+        **dict.fromkeys(("code_execution_tool_result", "bash_code_execution_tool_result"), _ran),
+    }
+)
+"""Type of a block, or name of the service's tool that it calls, to its text; other blocks are named by a notice."""
 
 
 @define
@@ -528,20 +556,13 @@ def _redacted(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
     return _Redacted(text_of(block, "data"))
 
 
-def _image(block: Mapping[str, Any], _: set[str], __: Searches) -> OpenBlock:
-    source = object_of(block.get("source"))
-    shown = linked(text_of(source, "url"), "image/*")
-    shown = shown or embedded(text_of(source, "media_type"), text_of(source, "data"))
-    return _Shown((TextDelta(shown) if shown else Notice("content.unreadable", "image"),))
-
-
 def _call(block: Mapping[str, Any], calls: set[str], _: Searches) -> OpenBlock:
     given = {name: value for name in ARGUMENTS if (value := block.get(name))}  # an empty one stands for later pieces
     written = arguments_in(given)
     return _ClientCall(_distinct(text_of(block, "id"), calls), text_of(block, "name"), written)
 
 
-def _server_call(block: Mapping[str, Any], calls: set[str], searches: Searches) -> OpenBlock:
+def _search(block: Mapping[str, Any], calls: set[str], searches: Searches) -> OpenBlock:
     call_id, name = _distinct(text_of(block, "id"), calls), text_of(block, "name")
     call = _ServerCall(call_id, name, object_of(block.get("input")), searches, block)
     call.write(text_of(block, "input"))
@@ -568,20 +589,25 @@ OPENERS: Final[Mapping[str, Callable[[Mapping[str, Any], set[str], Searches], Op
         "text": _text,
         "thinking": _thinking,
         "redacted_thinking": _redacted,
-        "image": _image,
         "tool_use": _call,
-        "server_tool_use": _server_call,
         "web_search_tool_result": _result,
     }
 )
 """Type of a block to its reader."""
+
+
+def opener_of(block: Mapping[str, Any]) -> Callable[[Mapping[str, Any], set[str], Searches], OpenBlock] | None:
+    """The reader of *block*; ``None`` for one that is handed on whole.  Of the service's own tools, other APIs know the
+    search."""
+    kind = text_of(block, "type")
+    return _search if kind == "server_tool_use" and text_of(block, "name") == WEB_SEARCH else OPENERS.get(kind)
+
 
 KNOWN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "text": frozenset({"type", "text", "citations"}),
         "thinking": frozenset({"type", "thinking", "signature"}),
         "redacted_thinking": frozenset({"type", "data"}),
-        "image": frozenset({"type", "source"}),
         "tool_use": frozenset({"type", "id", "name", "input"}),
     }
 )

@@ -37,6 +37,7 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.bedrock.errors import exception_fault
+from kiro_asgi.upstreams.bedrock.interpreter import CODE, RESULT, Ran
 from kiro_asgi.upstreams.bedrock.request import SERVED
 from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, report_of
@@ -90,6 +91,9 @@ class _Block:
     """Of a tool call; empty for any other block."""
 
     is_passed_over: bool = False
+    ran: Ran | None = None
+    """Code that the service ran, or its result."""
+
     characters: int = 0
     """Of its text so far."""
 
@@ -160,10 +164,14 @@ class ConverseEvents:
 
     def _start(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         start = object_of(value.get("start"))
-        call = object_of(start.get("toolUse"))
+        call, result = object_of(start.get("toolUse")), object_of(start.get("toolResult"))
+        if (text_of(call, "type") and text_of(call, "name") == CODE) or text_of(result, "type") == RESULT:
+            self._block(value).ran = Ran()
+            return
         if not call:
             if start:
                 yield from self._notice("block.unknown", ", ".join(start))
+                self._block(value).is_passed_over = bool(result)
             return
         block = self._block(value)
         if text_of(call, "type"):  # the service runs it, and clients have no such tool
@@ -188,6 +196,12 @@ class ConverseEvents:
     def _delta(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         delta, block = object_of(value.get("delta")), self._block(value)
         if block.is_passed_over:
+            return
+        if text_of(object_of(delta.get("toolResult")), "type") == RESULT and block.ran is None:
+            block.ran = Ran()  # of an answer that came whole
+        if block.ran is not None:
+            self._keep(block, ITEM + size_of_value(delta))
+            block.ran.take(delta)
             return
         if text := text_of(delta, "text"):
             block.characters += len(text)
@@ -243,6 +257,8 @@ class ConverseEvents:
         if block is None:
             return
         self._budget.give_back(block.size)
+        if block.ran is not None and (shown := block.ran.shown()):
+            yield TextDelta(shown)
         if block.call_id:
             yield ToolCallFragment(block.call_id, stop=True)
         if block.redacted:

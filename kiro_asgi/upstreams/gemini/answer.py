@@ -2,7 +2,8 @@
 
 The service streams server-sent events, or, where it was not asked for those, one JSON array in pieces; an answer that
 is not streamed is one object.  All three hold the same objects, which some services wrap in a ``response``.
-Parts that client APIs have no field for become Markdown: an image, code that the service ran, and its output.
+Parts that other client APIs have no field for become Markdown there: an image, code that the service ran, and its
+output.
 
 Sources: https://ai.google.dev/api/generate-content#GenerateContentResponse, https://ai.google.dev/api/caching#Part
 """
@@ -52,7 +53,7 @@ from kiro_asgi.upstreams.gemini.errors import report_fault
 from kiro_asgi.upstreams.gemini.partial_calls import PartialCall
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
-from kiro_asgi.upstreams.media import embedded, linked
+from kiro_asgi.upstreams.media import embedded, fenced, linked
 from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import ARGUMENTS, Repeated, arguments_in, others, parts_of, within
 from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
@@ -67,8 +68,6 @@ Part = Mapping[str, Any]
 _CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The ids that every client API takes."""
 
-_LANGUAGE: Final = re.compile(r"[A-Z0-9]+")
-_TICKS: Final = re.compile("`+")
 
 _TEXT: Final = frozenset({"text", "thought", "thoughtSignature"})
 """Members of a part of text."""
@@ -200,49 +199,42 @@ class PartReader:
         return given
 
     def _media(self, part: Part) -> Iterator[Delta]:
-        """Media as Markdown; those of thoughts are not shown."""
         data = object_of(part["inlineData"])
-        media_type, content = text_of(data, "mimeType"), text_of(data, "data")
-        markdown = ""
-        if part.get("thought") is True:
-            yield Notice("event.unknown", "inlineData of a thought")
-        elif not (markdown := embedded(media_type, content)):
-            yield Notice("event.malformed", "inlineData")
-        yield from self._written(markdown, part)
+        if part.get("thought") is True:  # it is not shown
+            return self._as_sent(part, Notice("event.unknown", "inlineData of a thought"))
+        markdown = embedded(text_of(data, "mimeType"), text_of(data, "data"))
+        return self._as_sent(part, markdown or Notice("event.malformed", "inlineData"))
 
     def _file(self, part: Part) -> Iterator[Delta]:
-        """A file that the service keeps, as a link."""
+        """A file that the service keeps."""
         data = object_of(part["fileData"])
-        markdown = linked(text_of(data, "fileUri"), text_of(data, "mimeType"))
         if part.get("thought") is True:
-            markdown = ""
-            yield Notice("event.unknown", "fileData of a thought")
-        elif not markdown:
-            self.produced = True
-            yield Notice("event.malformed", "fileData")
-        yield from self._written(markdown, part)
+            return self._as_sent(part, Notice("event.unknown", "fileData of a thought"))
+        self.produced = True
+        markdown = linked(text_of(data, "fileUri"), text_of(data, "mimeType"))
+        return self._as_sent(part, markdown or Notice("event.malformed", "fileData"))
 
     def _code(self, part: Part) -> Iterator[Delta]:
         code = object_of(part["executableCode"])
-        language = text_of(code, "language")
-        return self._written(_fenced(text_of(code, "code"), language if _LANGUAGE.fullmatch(language) else ""), part)
+        return self._as_sent(part, fenced(text_of(code, "code"), text_of(code, "language")))
 
     def _run(self, part: Part) -> Iterator[Delta]:
         result = object_of(part["codeExecutionResult"])
         outcome, output = text_of(result, "outcome"), text_of(result, "output")
-        return self._written(_fenced(output if outcome in ("", "OUTCOME_OK") else f"{outcome}\n{output}"), part)
+        return self._as_sent(part, fenced(output if outcome in ("", "OUTCOME_OK") else f"{outcome}\n{output}"))
+
+    def _as_sent(self, part: Part, instead: str | Notice) -> Iterator[Delta]:
+        """*part* as it is for clients of the API; for others *instead*, and the signature that it has."""
+        thought = part.get("thought") is True
+        self.produced = self.produced or isinstance(instead, str)
+        text = ThinkingDelta if thought else TextDelta
+        shown = instead if isinstance(instead, Notice) else text(instead)
+        yield OpaqueBlock(Unread(API, part), (), (shown, *_signature(part, THOUGHT if thought else TEXT)))
 
 
-def _signature(part: Part, kind: str) -> Iterator[Delta]:
+def _signature(part: Part, kind: str) -> Iterator[SignatureDelta]:
     if signature := text_of(part, "thoughtSignature"):
         yield SignatureDelta(marked(GEMINI, kind, signature))
-
-
-def _fenced(text: str, language: str = "") -> str:
-    """*text* as a block of code, which back-ticks in it do not end."""
-    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
-    body = text.removesuffix("\n")
-    return f"\n{fence}{language.lower()}\n{body}\n{fence}\n"
 
 
 _READERS: Final = MappingProxyType[str, Callable[[PartReader, Part], Iterator[Delta]]](

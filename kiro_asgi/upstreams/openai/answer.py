@@ -30,6 +30,7 @@ from kiro_asgi.model.events import (
     MessageMembers,
     ModelName,
     Notice,
+    OpaqueBlock,
     RefusalDelta,
     SignatureDelta,
     Stop,
@@ -310,8 +311,11 @@ class ChunkDecoder:
             yield Citation(self._length, 0, text_of(fields, "title"), _address(page), quote)
 
     def _images(self, value: Any, delta: Object) -> Iterator[Delta]:
+        """Beside the text: as they are for clients of the API, for others as Markdown."""
         for each in value if type(value) is list else (value,):
-            yield from self._image(each)
+            shown = image(each)
+            instead = (TextDelta(shown),) if shown else tuple(self._notice(Notice("content.unreadable", "image")))
+            yield OpaqueBlock(Unread(API, {"images": [each]}), (), instead)
 
     def _image(self, value: Any) -> Iterator[Delta]:
         if shown := image(value):
@@ -320,11 +324,11 @@ class ChunkDecoder:
             yield from self._notice(Notice("content.unreadable", "image"))
 
     def _audio(self, value: Any, delta: Object) -> Iterator[Delta]:
-        """Its words: no client API takes the sound of a stream."""
-        if text := text_of(object_of(value), "transcript"):
-            yield from self._emit_text(text)
-        if object_of(value).get("data"):
-            yield from self._notice(Notice("content.unknown", "audio"))
+        """As it is for clients of the API; for others its words, as none of them takes the sound of a stream."""
+        audio = object_of(value)
+        words = (TextDelta(text),) if (text := text_of(audio, "transcript")) else ()
+        sound = self._notice(Notice("content.unknown", "audio")) if audio.get("data") else ()
+        yield OpaqueBlock(Unread(API, {"audio": value}), (), (*words, *sound))
 
     def _thinking(self, value: Any, delta: Object, name: str = "reasoning_content") -> Iterator[Delta]:
         if text := _thought(value):

@@ -144,6 +144,9 @@ class MessageDraft:
     content: list[Block] = field(factory=list)
     """The user's own; of an answer, its texts and what is opaque."""
 
+    members: dict[str, Any] = field(factory=dict)
+    """Of an answer: what is opaque beside its content, as images are."""
+
     detailed: bool = False
     """Whether one of them is more than its text, so that they cannot be joined."""
 
@@ -235,6 +238,7 @@ class MessageWriter(PartWriter[MessageDraft]):
         if draft.detailed:
             content = draft.content
             del members["refusal"]
+        members |= draft.members
         yield {"role": "assistant", "content": content, **{name: value for name, value in members.items() if value}}
 
     def unread(self, part: Part, into: MessageDraft) -> None:
@@ -251,8 +255,11 @@ class MessageWriter(PartWriter[MessageDraft]):
         if block is None:
             super().opaque(part, into)
             return
-        into.content.append(block)
-        into.detailed = True
+        if "type" in block:
+            into.content.append(block)
+            into.detailed = True
+        else:  # of the message, not of its content
+            into.members |= block
 
     def text(self, part: Text, into: MessageDraft) -> None:
         """A text."""

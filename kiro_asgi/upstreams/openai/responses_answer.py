@@ -64,6 +64,7 @@ from kiro_asgi.upstreams.openai.responses_members import (
     READ_ITEMS,
     unread_response,
 )
+from kiro_asgi.upstreams.openai.shown_items import SHOWN
 from kiro_asgi.upstreams.tiers import served
 from kiro_asgi.upstreams.unread import Repeated, Told, arguments_in, is_word, others, parts_of, within
 from kiro_asgi.wire.json import count_of, object_of, objects_of, quote, text_of
@@ -552,8 +553,9 @@ class EventDecoder:
         item.ended = True
 
     def _opaque(self, item: _Item, fields: Object) -> OpaqueBlock:
-        """An item of a kind that is not read; an image is shown to everybody."""
-        shown = image(fields) if item.kind == "image_generation_call" else ""
+        """An item of a kind that is not read; what it shows goes to everybody."""
+        reader = SHOWN.get(item.kind)
+        shown = reader(fields) if reader is not None else ""
         notices = () if shown else self._notice(Notice("item.unknown", clean(item.kind)[:60]))
         events, item.events = tuple(item.events), []
         whole = dict(fields)
