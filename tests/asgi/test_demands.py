@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.asgi.driver import post
 from tests.asgi.test_unknown_answers import FORMS, MODES, answering, asking, slices, sse
 
 pytestmark = pytest.mark.anyio
@@ -85,3 +86,33 @@ async def test_a_template_reaches_the_service_of_the_api_and_no_other(relay, gat
     assert exchange.json()["error"]["param"] == "prompt"
     got = [json.loads(it.body) for it in sim.requests if it.operation == FORMS["responses"].operation]
     assert got[-1]["prompt"] == template["prompt"]
+
+
+TEMPLATE: Final = {"prompt": {"id": "pmpt_1", "version": "2"}}
+
+
+@MODES
+@pytest.mark.parametrize("service_of", ["openai", "local"])
+async def test_a_demand_chooses_among_the_apis_of_a_service(service_of, stream, gateway, service, sim):
+    """A model that is asked by Chat Completions is asked by Responses for a template; for anything else, as before."""
+    app = gateway(fresh=True, **slices(service, FORMS["chat"]))
+    model = f"{service_of}/gpt-4o"
+    for body, operation in ((TEMPLATE, "responses.chat"), ({}, "openai.chat"), (TEMPLATE, "responses.chat")):
+        before = len(sim.requests)
+        exchange = await post("/v1/responses", {"model": model, "input": "hi", "stream": stream, **body}).run(app)
+        asked = [it for it in sim.requests[before:] if it.operation.endswith(".chat")]
+
+        assert exchange.status == 200, exchange.content
+        assert [it.operation for it in asked] == [operation]
+        assert json.loads(asked[0].body).get("prompt") == body.get("prompt")
+
+
+async def test_without_the_other_api_a_demand_is_refused_by_its_name(gateway, service, sim):
+    """The operator says that the server speaks Chat Completions alone."""
+    settings = slices(service, FORMS["chat"])
+    settings["openai"] = {**settings["openai"], "api": "chat"}
+    exchange = await post("/v1/responses", {"model": "openai/gpt-4o", "input": "hi", **TEMPLATE}).run(
+        gateway(**settings)
+    )
+
+    assert (exchange.status, exchange.json()["error"]["param"]) == (400, "prompt")

@@ -83,7 +83,7 @@ def test_what_is_learnt_is_bounded():
     provider = Provider(setup=setup, transport=none, credentials=none, catalogue=none, toolbox=none)
     other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
     for number in range(ADAPTED_MODELS + 1):
-        provider.learn(ModelCard(str(number)), other)
+        provider.learn(ModelCard(str(number)), other, ())
 
     assert provider.asking(ModelCard("0")) is upstream
     assert provider.asking(ModelCard("1")) is other

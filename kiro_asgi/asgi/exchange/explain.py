@@ -161,7 +161,8 @@ def explain(
         fields = _as_it_is(passed, choice)
     else:
         parsed = dialect.parse(body)
-        notes = holding(dialect.notes(body, parsed), choice.provider.asking(choice.model).traits.api)
+        asking = choice.provider.asking(choice.model, parsed.prompt.demands)
+        notes = holding(dialect.notes(body, parsed), asking.traits.api)
         fields = _adapted(parsed.prompt, choice, _rows(notes, _rules_of(manifest)))
     fields["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     fields["stages"] = [stage.place for stage in stages]
@@ -208,7 +209,7 @@ def _rules_of(api: DialectManifest) -> Declared:
 
 
 def _adapted(prompt: Prompt, choice: Choice, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    upstream, setup = choice.provider.asking(choice.model), choice.provider.setup
+    upstream, setup = choice.provider.asking(choice.model, prompt.demands), choice.provider.setup
     adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model, upstream)
     rendered = upstream.render(adapted, choice.model, PLACEHOLDER)
     return {

@@ -88,15 +88,17 @@ class ExchangeFactory(Settler[ClientRequest]):
             if reason is None:
                 translate = partial(self._translated, request)
                 return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
-        return await self._translated(request, route, credential, route.provider.asking(route.model))
+        return await self._translated(request, route, credential)
 
     async def _translated(
-        self, request: ClientRequest, route: Route, credential: Credential, upstream: Upstream
+        self, request: ClientRequest, route: Route, credential: Credential, upstream: Upstream | None = None
     ) -> TranslatedExchange:
+        """The exchange for *request*, which *upstream* asks, or by default the one that does so for the model."""
         provider, model = route.provider, route.model
         if not request.is_read:
             await self._offload.run(request.size, lambda: request.parsed)
         parsed = request.parsed
+        upstream = upstream or provider.asking(model, parsed.prompt.demands)
         prompt = await self._attachments.fetched(parsed.prompt, provider.setup.upstream.fetches, request.hold)
         if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)
@@ -157,7 +159,7 @@ class ExchangeFactory(Settler[ClientRequest]):
         prompt = await self._attachments.fetched(prompt, provider.setup.upstream.fetches, hold)
 
         def estimated() -> float:
-            upstream = provider.asking(model)
+            upstream = provider.asking(model, prompt.demands)
             adapted, _ = provider.adapted(prompt, route.name, model, upstream)
             return upstream.estimate_tokens(upstream.render(adapted, model, credential), self._estimator)
 
@@ -169,7 +171,7 @@ class ExchangeFactory(Settler[ClientRequest]):
         route, upstream = exchange.route, exchange.upstream
         if (member := answer.thinking_member) and isinstance(upstream, NamingUpstream):
             upstream = upstream.naming_thinking(member)
-        route.provider.learn(route.model, upstream)
+        route.provider.learn(route.model, upstream, exchange.parsed.prompt.demands)
         if not answer.resumed:  # a prompt that was read several times was counted several times
             self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
         if answer.call_signatures:

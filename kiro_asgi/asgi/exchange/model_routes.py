@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,7 +18,7 @@ from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prices import Prices
-from kiro_asgi.model.prompt import Document, Part, Prompt, Text
+from kiro_asgi.model.prompt import Demand, Document, Part, Prompt, Text
 from kiro_asgi.model.rules import CATALOGUE, Loss, Rule
 from kiro_asgi.model.understood import understood
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
@@ -65,6 +65,10 @@ async def _unknown(credential: Credential) -> float | None:
     return None
 
 
+def _serves(upstream: Upstream, demands: Iterable[Demand]) -> bool:
+    return all(demand.api == upstream.traits.api for demand in demands)
+
+
 @define(kw_only=True)
 class Provider:
     """An upstream that can be asked: how it is set up, with its connections, its credentials and its models."""
@@ -84,16 +88,26 @@ class Provider:
         forwardings = (upstream.forwarding for upstream in (self.setup.upstream, *self.setup.others))
         return (each.dialect for each in forwardings if each is not None)
 
-    def asking(self, model: ModelCard) -> Upstream:
-        """The upstream as it asks *model*, by all that is known of refusals."""
-        learnt = self._learnt.get(model.id)
-        if learnt is not None:
-            return learnt
-        return self.setup.upstream if self.setup.choose is None else self.setup.choose(model)
+    def asking(self, model: ModelCard, demands: tuple[Demand, ...] = ()) -> Upstream:
+        """The upstream as it asks *model*, by all that is known of refusals.
 
-    def learn(self, model: ModelCard, upstream: Upstream) -> None:
-        """Ask *model* the way that *upstream* does from now on: it has just got an answer."""
-        if upstream is not self.asking(model) and upstream.traits.learns:
+        Where the service has several APIs, and that which is usual for the model has no place for what a request
+        *demands*, the one that has.
+        """
+        usual = self._learnt.get(model.id)
+        if usual is None:
+            usual = self.setup.upstream if self.setup.choose is None else self.setup.choose(model)
+        if not demands or _serves(usual, demands):
+            return usual
+        return next((each for each in (self.setup.upstream, *self.setup.others) if _serves(each, demands)), usual)
+
+    def learn(self, model: ModelCard, upstream: Upstream, demands: tuple[Demand, ...]) -> None:
+        """Ask *model* the way that *upstream* does from now on: it has just got an answer.
+
+        What was asked in another API for what the request *demands* says nothing of other requests.
+        """
+        usual = self.asking(model)
+        if upstream is not usual and upstream.traits.learns and self.asking(model, demands) is usual:
             self._learnt[model.id] = upstream
             self._learnt.move_to_end(model.id)
             if len(self._learnt) > ADAPTED_MODELS:
