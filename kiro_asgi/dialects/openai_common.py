@@ -43,7 +43,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.handling import Handling, Tier
-from kiro_asgi.model.prompt import Opaque, Sampling, Text
+from kiro_asgi.model.prompt import Opaque, Sampling, Text, Thinking, ThinkingMode
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, count, dumps, quote_bytes
 
@@ -122,6 +122,10 @@ def served_tier(document: Mapping[str, Any]) -> Tier | None:
     tier = _TIERS.get(word) if type(word) is str else None
     return None if tier is Tier.AUTO else tier
 
+
+UNKNOWN_EFFORT: Final = Thinking(ThinkingMode.ADAPTIVE)
+"""What is meant by an effort of which it is not known how much that is: to think, as much as the service does by
+itself.  Services of the API are sent the word."""
 
 _RETENTIONS: Final[Mapping[str, str]] = MappingProxyType({"in_memory": "", "24h": "24h"})
 """Value of ``prompt_cache_retention`` to the neutral word."""

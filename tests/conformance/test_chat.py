@@ -246,7 +246,6 @@ def test_21_ignore(chat: openai.OpenAI, name: str) -> None:
         pytest.param({"stop": ["1", "2", "3", "4", "5"]}, "invalid_value", "stop", id="18-five-stops"),
         pytest.param({"max_tokens": 0}, "invalid_value", "max_tokens", id="22-max-tokens"),
         pytest.param({"temperature": 3}, "invalid_value", "temperature", id="22-temperature"),
-        pytest.param({"reasoning_effort": "huge"}, "invalid_value", "reasoning_effort", id="22-effort"),
         pytest.param({"messages": []}, "missing_required_parameter", "messages", id="22-no-messages"),
     ],
 )

@@ -15,7 +15,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
-from kiro_asgi.dialects.gemini.parsing import TIERS, parse_count, parse_request, read_body, tier_word
+from kiro_asgi.dialects.gemini.parsing import TIERS, parse_count, parse_request, read_body, tier_word, unknown_level
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
 from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, CountBody, FileData, GenerateBody, ToolBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
@@ -26,7 +26,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.json import dumps, objects_of, text_of
+from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 
 def render_models(listings: Iterable[Listing]) -> bytes:
@@ -81,6 +81,9 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
     yield from unread(value, _READING)
     tier = value.get("service_tier")
     yield from ((rule, place, API) for rule, place in words(tier and tier_word(tier), "service_tier", tuple(TIERS)))
+    config = object_of(object_of(value.get("generation_config")).get("thinking_config"))
+    if unknown_level(config.get("thinking_level")):
+        yield "values.unknown", "generation_config.thinking_config.thinking_level", API
     taken = {tool.name for tool in prompt.tools}
     for index, entry in enumerate(objects_of(value.get("tools"))):
         for at, function in enumerate(objects_of(entry.get("function_declarations"))):

@@ -440,7 +440,9 @@ def _handling(request: GenerateBody) -> Handling:
 
 def _in_part(request: GenerateBody) -> Mapping[str, Any]:
     """Members that mean something else here, as a service of the API needs them."""
-    more = {"safetySettings": request.safety_settings}
+    more: dict[str, Any] = {"safetySettings": request.safety_settings}
+    if request.generation_config is not None:
+        more["generationConfig"] = _with_level(request.generation_config)
     config = request.tool_config
     calling = None if config is None else config.function_calling_config
     if config is not None and calling is not None and (calling.mode or "").upper() not in _PLAIN_MODES:
@@ -454,15 +456,33 @@ def _in_part(request: GenerateBody) -> Mapping[str, Any]:
     return more
 
 
+_UNSPECIFIED: Final = "thinking_level_unspecified"
+
+
+def unknown_level(word: Any) -> bool:
+    """Whether *word* is a level of thinking of which it is not known how much that is."""
+    return isinstance(word, str) and word.lower() not in ("", _UNSPECIFIED, *LEVELS)
+
+
+def _with_level(config: GenerationConfig) -> dict[str, Any] | None:
+    """What is not read of *config* with a level of thinking that is unknown; ``None`` where that is known."""
+    thinking = config.thinking_config
+    if thinking is None or not unknown_level(thinking.thinking_level):
+        return None
+    unread = beside(config)
+    members = dict(unread.members) if unread is not None else {}
+    return {
+        **members,
+        "thinkingConfig": {**members.get("thinkingConfig", {}), "thinkingLevel": thinking.thinking_level},
+    }
+
+
 def _thinking(config: ThinkingConfig) -> Thinking:
     """A level counts more than a budget; thoughts are shown only where that is asked for."""
     place, omitted = "generation_config.thinking_config", not config.include_thoughts
     level, budget = (config.thinking_level or "").lower(), config.thinking_budget
-    if level and level != "thinking_level_unspecified":
-        if level not in LEVELS:
-            known = ", ".join(LEVELS).upper()
-            raise invalid(f"{place}.thinking_level", f"expected one of {known}, got {level[:60]!r}")
-        return Thinking(ThinkingMode.ADAPTIVE, effort=level, omitted=omitted)
+    if level and level != _UNSPECIFIED:
+        return Thinking(ThinkingMode.ADAPTIVE, effort=level if level in LEVELS else "", omitted=omitted)
     if budget is not None and budget < -1:
         raise invalid(f"{place}.thinking_budget", "expected a number of tokens, 0 for none, or -1")
     if budget == 0:

@@ -22,7 +22,7 @@ from kiro_asgi.dialects.openai_chat import embeddings
 from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import is_part
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
-from kiro_asgi.dialects.openai_chat.parsing import parse, parse_recalled
+from kiro_asgi.dialects.openai_chat.parsing import KNOWN_EFFORTS, parse, parse_recalled
 from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, foreign_shapes, peek
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
@@ -42,13 +42,13 @@ from kiro_asgi.dialects.openai_common import HANDLED, TOO_LONG, error_reply, unr
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools
+from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, unread_tools, words
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.embeddings import Embeddings
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.json import objects_of
+from kiro_asgi.wire.json import object_of, objects_of
 
 
 @frozen
@@ -146,6 +146,11 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]
     """Rules and places of a request's body, which became *prompt*."""
     yield from unread(value, _READING)
     yield from unread_words(value, API)
+    for place, word in (
+        ("reasoning_effort", value.get("reasoning_effort")),
+        ("reasoning.effort", object_of(value.get("reasoning")).get("effort")),
+    ):
+        yield from ((rule, at, API) for rule, at in words(word, place, KNOWN_EFFORTS))
     yield from (("shapes.messages", place) for place in foreign_shapes(value))
     yield from _unread_beside(value)
     for name in _NUMBERS:

@@ -41,7 +41,7 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ChatSearchTool,
     ToolBody,
 )
-from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_sampling, read_verbosity
+from kiro_asgi.dialects.openai_common import LONGEST, UNKNOWN_EFFORT, handling_of, read_sampling, read_verbosity
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
@@ -235,6 +235,9 @@ def options_of(meta: ResponseMeta) -> ChatOptions:
 
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
+KNOWN_EFFORTS: Final = ("none", *_EFFORTS)
+"""Words of ``reasoning_effort``, and of OpenRouter's ``reasoning.effort``."""
+
 
 _TYPES: Final = MappingProxyType(
     {
@@ -249,11 +252,7 @@ _SILENT: Final = Thinking()
 
 
 def _read_thinking(body: ChatRequestBody) -> Thinking:
-    """The first of the fields that is set decides.
-
-    Raises:
-        RequestError: An unknown ``reasoning_effort``; an extension that makes no sense is ignored instead.
-    """
+    """The first of the fields that is set decides; one that makes no sense is ignored."""
     template = object_of(body.chat_template_kwargs)
     found = {
         "": _effort(body.reasoning_effort),
@@ -268,13 +267,11 @@ def _read_thinking(body: ChatRequestBody) -> Thinking:
 
 
 def _effort(word: str | None) -> Thinking:
-    if word is None:
-        return _SILENT
     if word == "none":
         return Thinking(ThinkingMode.DISABLED)
-    if word not in _EFFORTS:
-        raise invalid("reasoning_effort", f"expected one of none, {', '.join(_EFFORTS)}, got {word[:60]!r}")
-    return Thinking(ThinkingMode.ENABLED, effort=word)
+    if word is None:
+        return _SILENT
+    return Thinking(ThinkingMode.ENABLED, effort=word) if word in _EFFORTS else UNKNOWN_EFFORT
 
 
 def _anthropic(value: Mapping[str, Any]) -> Thinking:
@@ -293,6 +290,8 @@ def _openrouter(value: Mapping[str, Any]) -> Thinking:
         return Thinking(ThinkingMode.DISABLED)
     if effort in _EFFORTS:
         return Thinking(ThinkingMode.ENABLED, budget, effort, omitted)
+    if isinstance(effort, str) and effort:
+        return evolve(UNKNOWN_EFFORT, budget_tokens=budget, omitted=omitted)
     if budget is not None or value.get("enabled") is True:
         return Thinking(ThinkingMode.ENABLED, budget, omitted=omitted)
     return _SILENT
@@ -422,6 +421,10 @@ def _in_part(request: ChatRequestBody) -> Mapping[str, Any]:
             more["tool_choice"] = {**(more["tool_choice"] or {}), "function": function}
     for name, read in _READ.items():
         more[name] = _rest(object_of(getattr(request, name)), read)
+    if request.reasoning_effort not in KNOWN_EFFORTS:
+        more["reasoning_effort"] = request.reasoning_effort
+    if (effort := object_of(request.reasoning).get("effort")) is not None and effort not in KNOWN_EFFORTS:
+        more["reasoning"] = {**(more["reasoning"] or {}), "effort": effort}
     return more
 
 

@@ -21,7 +21,9 @@ from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import SUMMARISED
 from kiro_asgi.dialects.openai_responses.kept import ConversationBody
 from kiro_asgi.dialects.openai_responses.parsing import (
+    REASONING,
     SEALED,
+    TRUNCATIONS,
     options_of,
     parse_request,
     parse_value,
@@ -51,7 +53,7 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Opaque, Prompt
-from kiro_asgi.wire.json import objects_of, text_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 _READING: Final = Reading(
     beside=BESIDE,
@@ -74,6 +76,10 @@ def unread_fields(value: Mapping[str, Any], prompt: Prompt, earlier: int = 0) ->
     """Rules and places of a request's body, which became *prompt* with so many *earlier* items before its own."""
     yield from unread(value, _READING)
     yield from unread_words(value, API)
+    yield from ((rule, place, API) for rule, place in words(value.get("truncation"), "truncation", TRUNCATIONS))
+    for name, known in REASONING.items():
+        said = object_of(value.get("reasoning")).get(name)
+        yield from ((rule, place, API) for rule, place in words(said, f"reasoning.{name}", known))
     yield from unread_tools(value.get("tools"), prompt.tools)
     for index, name in enumerate(value.get("include") or ()):
         if name != SEALED:

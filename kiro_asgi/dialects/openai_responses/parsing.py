@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
-from kiro_asgi.dialects.openai_common import LONGEST, handling_of, read_verbosity
+from kiro_asgi.dialects.openai_common import LONGEST, UNKNOWN_EFFORT, handling_of, read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.openai_responses.items import ItemReader, OpenSummary, OpenThinking, Taken
@@ -226,11 +226,15 @@ _RANGES: Final = (
 )
 """Field, least and greatest value."""
 
-_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
-_SUMMARIES: Final = ("auto", "concise", "detailed")
+REASONING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"effort": EFFORTS, "summary": ("auto", "concise", "detailed", "none")}
+)
+"""Members of ``reasoning`` to the words that they are known to have."""
 
-_TRUNCATIONS: Final = ("auto", "disabled")
+
+TRUNCATIONS: Final = ("auto", "disabled")
 
 _MOST_METADATA: Final = 16
 
@@ -448,6 +452,10 @@ def _in_part(request: ResponsesBody) -> Mapping[str, Any]:
     choice = request.tool_choice
     if isinstance(choice, Mapping) and choice.get("type") in ("function", "custom"):
         more["tool_choice"] = {name: it for name, it in choice.items() if name not in _CHOICE} or None
+    if request.reasoning is not None:
+        said = {"effort": request.reasoning.effort, "summary": request.reasoning.summary}
+        unknown = {name: word for name, word in said.items() if word and word not in REASONING[name]}
+        more["reasoning"] = {**request.reasoning.unread, **unknown} or None
     return more
 
 
@@ -467,7 +475,6 @@ def _refuse(request: ResponsesBody) -> None:
         _within(name, getattr(request, name), least, greatest)
     if request.background and request.store is False:
         raise unsupported("background", "a response that is made in the background has to be stored")
-    _one_of("truncation", request.truncation, _TRUNCATIONS)
 
 
 def _demands(request: ResponsesBody) -> Iterator[Demand]:
@@ -504,11 +511,6 @@ def _within(name: str, value: float | None, least: int, greatest: int | None) ->
         raise invalid(name, f"expected a number {wanted}, got {value}")
 
 
-def _one_of(name: str, word: str | None, words: tuple[str, ...]) -> None:
-    if word is not None and word not in words:
-        raise invalid(name, f"expected one of {', '.join(words)}, got {word[:60]!r}")
-
-
 def _sampling(request: ResponsesBody) -> Sampling:
     """How to sample; a penalty of 0, which is the API's default, is none."""
     return Sampling(
@@ -525,12 +527,12 @@ def _thinking(request: ResponsesBody) -> Thinking:
     if request.reasoning is None:
         return Thinking()
     effort, summary = request.reasoning.effort, request.reasoning.shown
-    _one_of("reasoning.effort", effort, _EFFORTS)
-    _one_of("reasoning.summary", summary, _SUMMARIES)
     if effort == "none":
         return Thinking(ThinkingMode.DISABLED)
-    if effort:
+    if effort in EFFORTS:
         return Thinking(ThinkingMode.ENABLED, effort=effort)
+    if effort:
+        return UNKNOWN_EFFORT
     return Thinking(ThinkingMode.ADAPTIVE) if summary else Thinking()
 
 

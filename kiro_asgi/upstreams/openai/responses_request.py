@@ -56,7 +56,7 @@ from kiro_asgi.upstreams.openai.request import (
     written_tools,
 )
 from kiro_asgi.upstreams.openai.service_facts import ServiceFacts, fit
-from kiro_asgi.upstreams.openai.thinking import reasoning_effort
+from kiro_asgi.upstreams.openai.thinking import goes_as_sent, reasoning_effort
 from kiro_asgi.wire.json import dumps
 
 MAX_CALL_ID: Final = 64
@@ -170,8 +170,10 @@ def _options(prompt: Prompt, model: ModelCard, notes: Notes) -> dict[str, Any]:
     if sampling.stop:
         notes.applies("stop.unavailable", "stop")
     if effort:
-        summary = {} if effort == "none" or prompt.thinking.omitted else {"summary": "auto"}
-        fields["reasoning"] = {"effort": effort, **summary}
+        shown = effort != "none" and not prompt.thinking.omitted
+        said = {"effort": effort, **({"summary": "auto"} if shown else {})}
+        own = {name: word for name, word in said.items() if not goes_as_sent(prompt, API, "reasoning", name)}
+        fields["reasoning"] = own
     text: dict[str, Any] = {"verbosity": prompt.verbosity} if prompt.verbosity else {}
     if prompt.schema is not None:
         form = form_of(prompt.schema)

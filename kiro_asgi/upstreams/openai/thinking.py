@@ -17,7 +17,9 @@ from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import effort_of, nearest_effort
+from kiro_asgi.upstreams.openai.calls import API
 from kiro_asgi.upstreams.openai.models import USUAL_EFFORTS, efforts_of
+from kiro_asgi.wire.json import object_of
 
 EFFORT: Final = "reasoning_effort"
 
@@ -74,6 +76,8 @@ def thinking_fields(
     """
     if control == AS_SAID:
         control = prompt.thinking.said or EFFORT
+    if control == EFFORT and goes_as_sent(prompt, API, EFFORT):
+        return {}
     if control == EFFORT:
         effort = reasoning_effort(prompt, model, notes, efforts)
         return {EFFORT: effort} if effort else {}
@@ -92,6 +96,18 @@ def thinking_fields(
         inside, name = switch.level
         (fields[inside] if inside else fields)[name] = _level(thinking, known, notes)
     return fields
+
+
+def goes_as_sent(prompt: Prompt, api: str, *path: str) -> bool:
+    """Whether the member that *path* leads to goes to a service of this *api* as the client has it: a word that is
+    unknown here."""
+    if prompt.unread is None or prompt.unread.api != api:
+        return False
+    *outer, name = path
+    members = prompt.unread.members
+    for each in outer:
+        members = object_of(members.get(each))
+    return name in members
 
 
 def reasoning_effort(prompt: Prompt, model: ModelCard, notes: Notes, efforts: tuple[str, ...] = ()) -> str:

@@ -318,10 +318,6 @@ def test_json_without_a_schema() -> None:
         ({**HELLO, "generationConfig": {"responseMimeType": "text/x.enum"}}, "generation_config.response_mime_type"),
         ({**HELLO, "generationConfig": {"maxOutputTokens": 0}}, "generation_config.max_output_tokens"),
         (
-            {**HELLO, "generationConfig": {"thinkingConfig": {"thinkingLevel": "GALACTIC"}}},
-            "generation_config.thinking_config.thinking_level",
-        ),
-        (
             {**HELLO, "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
             "tool_config.function_calling_config.mode",
         ),
