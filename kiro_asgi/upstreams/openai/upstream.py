@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -369,6 +370,17 @@ class ChatForwarding:
         return self.upstream.asked("/chat/completions", body, credential, _forwarded(headers))
 
 
+class ReturnedThinking(Enum):
+    """Which thinking of earlier answers is sent to a server."""
+
+    NONE = "none"
+    TEXT = "text"
+    """Text that no service has sealed, where there is any."""
+
+    DEMANDED = "demanded"
+    """The same, and in each answer: a blank where there is none."""
+
+
 @define(kw_only=True, on_setattr=setters.frozen)
 class OpenAIUpstream(OpenAIServer):
     """Asks by Chat Completions; holds no state and no secret."""
@@ -414,19 +426,28 @@ class OpenAIUpstream(OpenAIServer):
     @traits.default
     def _make_traits(self) -> Traits:
         custom = self.is_custom(self.endpoint)
-        words = NO_WORDS if custom else WORDS
-        demanded = self.demands_thinking or DEMANDED in self.without
-        kept = self.replay_thinking and (custom or demanded) and REPLAYED not in self.without
+        returned = self._returned_thinking(custom)
         return Traits(
             verbose=True,
             strict=True,
             signs_calls=custom,
-            thinking_owner=self.name if kept else "",
-            demands_thinking=kept and demanded,
+            thinking_owner=self.name if returned is not ReturnedThinking.NONE else "",
+            demands_thinking=returned is ReturnedThinking.DEMANDED,
             learns=True,
             api=API,
-            words=words,
+            words=NO_WORDS if custom else WORDS,
         )
+
+    def _returned_thinking(self, custom: bool) -> ReturnedThinking:
+        """Which thinking of earlier answers is sent to the server, which is *custom* where it is not OpenAI's own.
+
+        A server that demands it gets it whatever the operator wishes: without it the request is refused.
+        """
+        if REPLAYED in self.without:
+            return ReturnedThinking.NONE
+        if self.demands_thinking or DEMANDED in self.without:
+            return ReturnedThinking.DEMANDED
+        return ReturnedThinking.TEXT if custom and self.replay_thinking else ReturnedThinking.NONE
 
     @property
     def forwarding(self) -> ChatForwarding | None:
@@ -437,12 +458,10 @@ class OpenAIUpstream(OpenAIServer):
         """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
         custom = self.is_custom(self.endpoint)
         yield Ask.MAX_TOKENS if self.max_tokens_field == "max_completion_tokens" else Ask.MAX_COMPLETION_TOKENS
-        if not (custom and self.replay_thinking):
+        if self._returned_thinking(custom) is not ReturnedThinking.TEXT or self.thinking_field != AS_SENT:
             yield Ask.THOUGHTS
         if not self.include_usage:
             yield Ask.COUNTS
-        if self.demands_thinking or self.thinking_field != AS_SENT:
-            yield Ask.THOUGHTS
         if self.thinking_control not in (AS_SAID, EFFORT) or self.efforts:
             yield Ask.EFFORT
         if not custom:
@@ -459,16 +478,16 @@ class OpenAIUpstream(OpenAIServer):
                 the message the rule.
         """
         custom = self.is_custom(credential.endpoint or self.endpoint)
-        demanded = self.demands_thinking or DEMANDED in self.without
+        returned = self._returned_thinking(custom)
         options = ChatRenderOptions(
             service=self.name if self.replay_thinking and DETAILED not in self.without else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
             short_ids=wants_short_ids(self.call_ids, self.host(credential.endpoint or self.endpoint), model.id),
-            replay_thinking=REPLAYED not in self.without and ((custom and self.replay_thinking) or demanded),
+            replay_thinking=returned is not ReturnedThinking.NONE,
             thinking_field=self._returned_field,
-            demands_thinking=REPLAYED not in self.without and demanded,
+            demands_thinking=returned is ReturnedThinking.DEMANDED,
             thinking_control=self.thinking_control,
             efforts=self.efforts,
             max_tools=self.max_tools,

@@ -25,6 +25,7 @@ from kiro_asgi.model.prompt import (
     Turn,
 )
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, ModelPage, ThinkingForm, Upstream
+from kiro_asgi.upstreams.openai.adapting import DEMANDED, REPLAYED
 from kiro_asgi.upstreams.openai.models import BUILTIN, EMBEDDING
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
@@ -361,6 +362,34 @@ def test_thinking_is_handed_back_where_it_is_missed_and_not_where_it_is_refused(
     upstream = adapt_after_error(evolve(LOCAL, replay_thinking=False), refused("Missing `reasoning_content` field"))
     assert upstream is not None
     assert upstream.render(FULL, MODEL, KEY).document["messages"][1]["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize("endpoint", [LOCAL.endpoint, "https://api.openai.com/v1"])
+@pytest.mark.parametrize("replayed", [True, False])
+@pytest.mark.parametrize("demanded", [True, False])
+@pytest.mark.parametrize("without", [(), (REPLAYED,), (DEMANDED,), (DEMANDED, REPLAYED)])
+def test_what_is_remembered_of_thinking_is_what_is_sent(
+    endpoint: str, replayed: bool, demanded: bool, without: tuple[str, ...]
+) -> None:
+    """A server that is sent thinking has it kept for it, one that demands it has a blank where there is none, and no
+    other."""
+    upstream = OpenAIUpstream(endpoint=endpoint, replay_thinking=replayed, demands_thinking=demanded, without=without)
+    silent = evolve(FULL, turns=tuple(_without_thinking(turn) for turn in FULL.turns))
+    said, blank = (
+        next(
+            message
+            for message in upstream.render(each, MODEL, KEY).document["messages"]
+            if message["role"] == "assistant"
+        )
+        for each in (FULL, silent)
+    )
+
+    assert ("reasoning_content" in said) is bool(upstream.traits.thinking_owner)
+    assert ("reasoning_content" in blank) is upstream.traits.demands_thinking
+
+
+def _without_thinking(turn: Turn) -> Turn:
+    return evolve(turn, parts=tuple(part for part in turn.parts if not isinstance(part, ThinkingPart)))
 
 
 @pytest.mark.parametrize(
