@@ -242,6 +242,17 @@ PARTS = (
         {"type": "response.content_part.done", "content_index": 1, "part": written("is so.")},
     ],
 )
+WORDS = [{**TOKEN, "token": word} for word in ("It ", "is ", "so.")]
+CHANCES = (
+    {**SAID[0], "content": [written("It "), written("is so.")]},
+    [
+        {"type": "response.output_text.delta", "content_index": 0, "delta": "It ", "logprobs": WORDS[:1]},
+        {"type": "response.output_text.done", "content_index": 0, "text": "It "},
+        {"type": "response.output_text.delta", "content_index": 1, "delta": "is ", "logprobs": WORDS[1:2]},
+        {"type": "response.output_text.delta", "content_index": 1, "delta": "so.", "logprobs": WORDS[2:]},
+        {"type": "response.output_text.done", "content_index": 1, "text": "is so."},
+    ],
+)
 SUMMARY = {"type": "summary_text", "text": "hm"}
 SUMMARIES = (
     {"id": "rs_1", "type": "reasoning", "summary": [SUMMARY, SUMMARY]},
@@ -704,3 +715,19 @@ def test_members_that_are_deep_are_handed_on() -> None:
     for way in WAYS:
         found, _ = received(API["anthropic"], [head, opened, *pieces, *rest], way)
         assert b'{"x":' * 90 in found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_probabilities_that_came_with_pieces_alone_are_in_the_answer(way: str) -> None:
+    """In the order of the tokens, each once, wherever the service's last event has none."""
+    found, _ = received(API["openai_responses"], responded(CHANCES), way)
+    response = json.loads(found) if way == "collected" else [*sse_events([found])][-1]["response"]
+
+    assert [chance["token"] for chance in _chances(response)] == [chance["token"] for chance in WORDS]
+
+
+def _chances(value: Any) -> Iterator[Json]:
+    if isinstance(value, dict):
+        yield from value.get("logprobs") or ()
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _chances(each)

@@ -163,6 +163,10 @@ class _Item:
     parts: dict[int, dict[str, Any]] = field(factory=dict)
     """The same of its parts, by their places, as far as events before its last have it."""
 
+    chances: dict[int, list[Any]] = field(factory=dict)
+    """Probabilities of the texts of its parts, by their places, as they came with pieces: some servers send them with
+    those alone."""
+
 
 @define
 class EventDecoder:
@@ -425,6 +429,9 @@ class EventDecoder:
         return ToolCallFragment(item.call_id, name, arguments, stop, unread)
 
     def _text_delta(self, value: Object) -> Iterator[Delta]:
+        if chances := objects_of(value.get("logprobs")):
+            self._budget.take(ITEM + size_of_value(chances))
+            self._item(value).chances.setdefault(_place_of(value), []).extend(chances)
         yield from self._emit_text(value, text_of(value, "delta"))
 
     def _text_done(self, value: Object) -> Iterator[Delta]:
@@ -566,8 +573,10 @@ class EventDecoder:
     def _message(self, value: Object, fields: Object) -> Iterator[Delta]:
         item, parts = self._item(value), [*parts_of(fields.get("content"), type="output_text")]
         passed: dict[str, Any] = {}
+        chances: list[Any] = []
         for place, part in enumerate(parts):
             self._keep_part(item, place, part)
+            chances += objects_of(part.get("logprobs")) or item.chances.pop(place, [])
             if place < item.part:
                 passed |= item.parts.pop(place, {})
                 continue
@@ -589,7 +598,8 @@ class EventDecoder:
             if is_new:
                 for annotation in objects_of(part.get("annotations")):
                     yield from self._annotation({**about, "annotation": annotation})
-            of_part |= {"logprobs": part["logprobs"]} if part.get("logprobs") else {}
+            of_part |= {"logprobs": chances} if chances else {}
+            chances = []
             if found := within(part=of_part, item=item.members if part is parts[-1] else {}):
                 block = BlockKind.REFUSAL if part.get("refusal") else BlockKind.TEXT
                 yield BlockMembers(block, self._unread(found))
