@@ -48,12 +48,48 @@ def report_of(body: bytes) -> Mapping[str, Any]:
     return report if type(report) is dict else {}
 
 
+_NOT: Final = r"(?:not|n[\u2019']t)(?: yet| currently| be| been)? "
+
 _NOT_TAKEN: Final = re.compile(
-    r"unknown|unsupported|not supported|does not support|no longer supported|unrecogni[sz]ed|not permitted|not allowed"
-    r"|unexpected|extra (?:input|field|param)|must not|cannot find field|does not exist",
+    r"unknown|unsupported|unrecogni[sz]ed|unpermitted|unexpected|disallow|forbidden|prohibited|incompatible|deprecated"
+    rf"|{_NOT}(?:support|permit|allow|accept|recogni[sz]|implement|defined|known|available|compatible"
+    r"|(?:a )?valid (?:param|field|arg|prop|key|option|input|member|name)|valid (?:for|with|in)\b)"
+    r"|no longer (?:supported|available|accepted)|extra (?:input|field|param|key|prop)|additional propert"
+    r"|must not|(?:cannot|can[\u2019']t) (?:find field|be (?:used|set|specified))|does not exist|no such "
+    r"|must be (?:null|omitted|absent|removed|unset)|\b(?:remove|omit|drop) "
+    r"|invalid (?:request )?(?:param(?:eter)?|field|argument|key|property|option|member)\b"
+    # Chinese, Japanese and Korean; German, French, Spanish, Portuguese, Italian and Russian.
+    r"|不支持|不支援|未知|未定义|无法识别|不允许|不允許|不接受|不被接受|多余|无效的?(?:参数|字段)|非法(?:参数|字段)"
+    r"|サポートされて|サポートして|対応していま|不明な|認識でき|認識され|許可され|使用できませ|無効なパラメ"
+    r"|지원되지|지원하지|알 수 없|허용되지|인식할 수 없|유효하지 않은 (?:매개|파라|필드)"
+    r"|nicht (?:unterst|erlaubt|zul|bekannt|erkannt|verf)|unbekannte|unzul"
+    r"|pas (?:pris|support|autoris|reconn|permis|accept)|non (?:pris|support|autoris|reconn|consentit|riconosci)"
+    r"|inconnu|no (?:se admit|está (?:soport|permit|admit)|(?:es )?(?:compat|soport|permit|admit|reconoc))|desconocid"
+    r"|não (?:é |está )?(?:suport|permit|reconhec|aceit)|desconhecid|sconosciut"
+    r"|не поддерж|неизвестн|не разреш|недопуст",
     re.I,
 )
-"""Phrases of messages that blame a member itself, not its value."""
+"""Phrases of messages that blame a member itself, not its value; some services write to their own country."""
+
+_VALUE: Final = re.compile(
+    r"invalid (?:request )?(?:param\w*|field|argument|key|property|option|member)\b(?=.{0,200}(?:between|range|at least"
+    r"|at most|greater|less than|one of|of type|should be|expected|too (?:large|small|long|high|low|many)|minimum"
+    r"|maximum|exceed|must be (?!null|omitted|absent|removed|unset)))",
+    re.I | re.S,
+)
+"""Phrases that are about a value all the same."""
+
+_CODE: Final = re.compile(
+    r"(?:unsupported|unknown|extra|unexpected|unrecogni[sz]ed|invalid)_(?:param|field|arg|prop|name|key|forbidden)",
+    re.I,
+)
+"""Codes that say the same."""
+
+
+def blames_member(error: KiroAsgiError) -> bool:
+    """Whether *error* blames a member of the request itself, and not its value, in its message or its code."""
+    return bool(_CODE.search(error.code) or _NOT_TAKEN.search(_VALUE.sub("", error.message)))
+
 
 _MEMBER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 
@@ -68,7 +104,7 @@ def refused_members(
     """
     if EVERY in refused or not isinstance(error, UpstreamRejected):
         return refused
-    blamed = crossed if not _NOT_TAKEN.search(error.message) else {*sent, *crossed}
+    blamed = {*sent, *crossed} if blames_member(error) else crossed
     found = next((name for name in _MEMBER.findall(error.message) if name in blamed), "")
     return (*refused, EVERY if refused else found) if found else refused
 
@@ -148,6 +184,9 @@ Class = type[KiroAsgiError]
 Meaning = tuple[Class, str]
 """Class of an error, and its code where none is given."""
 
+_NOT_IMPLEMENTED: Final = 501
+"""The service lacks what the request asks for, and will the next time: the one of its failures that says so."""
+
 _HUNDREDS: Final[Mapping[int, Meaning]] = MappingProxyType(
     {
         3: (NotTheUpstream, "upstream.redirect"),
@@ -162,6 +201,8 @@ _OTHERWISE: Final[Meaning] = (UpstreamProtocolError, "upstream.status")
 
 def by_status(status: int, known: Mapping[int, Meaning]) -> Meaning:
     """Classify *status* where nothing else is known; *known* is the upstream's own table."""
+    if status == _NOT_IMPLEMENTED:
+        return UpstreamRejected, "not_implemented"
     return known.get(status) or _HUNDREDS.get(status // 100) or _OTHERWISE
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
 from kiro_asgi.model.features import Ask
+from kiro_asgi.upstreams.errors import blames_member
 from kiro_asgi.upstreams.openai.thinking import SWITCHED
 
 RENAMED: Final[Mapping[str, str]] = MappingProxyType(
@@ -64,11 +65,8 @@ _MISSED: Final = re.compile(
 _WANTED: Final = re.compile(r"\b(?:needs?|should|expect(?:s|ed)|absent|empty|blank|not provided)\b", re.I)
 """Words that demand it where none stands with them that refuses it."""
 
-_REFUSED: Final = re.compile(
-    r"must not|should not|cannot|can't|unsupported|not supported|does not support|no longer supported|unknown"
-    r"|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|not required",
-    re.I,
-)
+_REFUSED: Final = re.compile(r"should not|cannot|can't|not required", re.I)
+"""Words that refuse it, beside those that `blames_member` knows."""
 
 DETAILED: Final = "reasoning_details"
 """The same in OpenRouter's form, which a server may send and not take."""
@@ -78,13 +76,8 @@ CALL_IDS: Final = "tool_call_id"
 
 _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 
-_UNKNOWN_FIELD: Final = re.compile(
-    r"unsupported|not supported|unknown|unrecogni[sz]ed|not permitted|not allowed|unexpected|extra|does not support"
-    r"|no longer supported|must not|missing|required|must be passed|cannot be (?:used|set|specified)"
-    r"|array too long|at most \d+ items",
-    re.I,
-)
-"""Phrases of messages that blame a field itself, not its value, or the length of a list."""
+_FIELD: Final = re.compile(r"extra|missing|required|must be passed|array too long|at most \d+ items", re.I)
+"""Phrases of messages that blame a field itself, not its value, or the length of a list, beside those of all APIs."""
 
 
 CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
@@ -101,9 +94,14 @@ CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
 """Field to the feature that requests use it for, where that alone does not keep them from being relayed."""
 
 
-def _is_missed(message: str) -> bool:
-    """Whether *message*, which is about a field, demands it, and does not refuse it."""
-    return bool(_MISSED.search(message) or (_WANTED.search(message) and not _REFUSED.search(message)))
+def _is_missed(error: KiroAsgiError) -> bool:
+    """Whether *error*, which is about a field, demands it, and does not refuse it."""
+    refused = _REFUSED.search(error.message) or blames_member(error)
+    return bool(_MISSED.search(error.message) or (_WANTED.search(error.message) and not refused))
+
+
+def _blames_field(error: KiroAsgiError) -> bool:
+    return bool(_FIELD.search(error.message)) or blames_member(error)
 
 
 def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
@@ -117,10 +115,10 @@ def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tup
     if _NINE.search(error.message):
         return "" if CALL_IDS in without else CALL_IDS
     named = _WORD.findall(error.message)
-    if not _UNKNOWN_FIELD.search(error.message) and not (REPLAYED in named and _is_missed(error.message)):
+    if not _blames_field(error) and not (REPLAYED in named and _is_missed(error)):
         return ""
     if REPLAYED in named or (SHORTER in named and any(SHORTER in message for message in document["messages"])):
-        state = DEMANDED if _is_missed(error.message) else REPLAYED
+        state = DEMANDED if _is_missed(error) else REPLAYED
         return "" if state in without else state
     if DETAILED in named and DETAILED not in without:
         return DETAILED
@@ -171,17 +169,18 @@ def responses_refusal(error: KiroAsgiError, document: Mapping[str, Any], without
     """The field, or part, that *error*, the answer to *document*, blames; empty for none, or for one that was tried."""
     if not isinstance(error, UpstreamRejected):
         return ""
-    return next((name for name in _blamed(error.message, document) if name not in without), "")
+    return next((name for name in _blamed(error, document) if name not in without), "")
 
 
-def _blamed(message: str, document: Mapping[str, Any]) -> Iterable[str]:
+def _blamed(error: KiroAsgiError, document: Mapping[str, Any]) -> Iterable[str]:
+    message = error.message
     if _NOT_SEALED.search(message):
         yield "include"
     elif _BAD_SEAL.search(message):
         yield ENCRYPTED
     elif _UNVERIFIED.search(message):
         yield SUMMARY
-    elif _UNKNOWN_FIELD.search(message):
+    elif _blames_field(error):
         yield from (name for name in _WORD.findall(message) if name in _RESPONSES_FIELDS and name in document)
 
 

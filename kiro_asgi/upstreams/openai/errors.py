@@ -18,6 +18,7 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     UnknownModel,
     UpstreamDenied,
+    UpstreamError,
     UpstreamFault,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
@@ -32,6 +33,7 @@ from kiro_asgi.upstreams.errors import (
     MAX_RETRY_AFTER,
     Class,
     Meaning,
+    blames_member,
     by_status,
     clean,
     date_of,
@@ -100,6 +102,7 @@ PHRASES: Final[tuple[tuple[re.Pattern[str], Class, str], ...]] = (
     (re.compile(r"\bmodel\b.{0,200}\b(?:not found|does not exist)|invalid model name", re.I), UnknownModel,
      "model_not_found"),
     (re.compile(r"\boverloaded\b", re.I), UpstreamOverloaded, "overloaded"),
+    (re.compile(r"unexpected keyword argument", re.I), UpstreamRejected, "unsupported_parameter"),
 )  # fmt: skip
 """Phrases of a message that are more specific than its type; class, and code where none is given."""
 
@@ -163,7 +166,10 @@ def stream_fault(value: Mapping[str, Any]) -> KiroAsgiError:
     text = _message(report) or "the answer ended with an error"
     status = status_of(report)
     kind = kind_of(text_of(report, "code"), text_of(report, "type")) if status == 500 else None
-    return _classify(report, status, text, kind)
+    found = _classify(report, status, text, kind)
+    # A server that reports everything with the status of a success says by its words what it refuses.
+    is_refused = type(found) in (UpstreamFault, UpstreamError) and found.code not in CODES and blames_member(found)
+    return UpstreamRejected(found.message, code=found.code) if is_refused else found
 
 
 def _error_of(report: Mapping[str, Any]) -> Mapping[str, Any]:

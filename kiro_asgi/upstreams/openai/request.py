@@ -9,7 +9,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat/create, https://pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
@@ -359,10 +359,10 @@ def _require_few(tools: Sized, most: int) -> None:
         raise RequestError(message, code="too_many_tools", param="tools")
 
 
-def _leave_out(body: dict[str, Any], fields: Iterable[str]) -> None:
+def _leave_out(body: dict[str, Any], fields: Collection[str]) -> None:
     for name in fields:
         value = body.pop(name, None)
-        if value is not None and name in RENAMED:
+        if value is not None and name in RENAMED and RENAMED[name] not in fields:
             body[RENAMED[name]] = value
 
 
