@@ -253,15 +253,15 @@ async def test_the_model_that_anthropic_recommends_arrives(stream, gateway, serv
 
 async def test_what_the_service_ran_is_no_answer(gateway, service, sim):
     """An answer of nothing but a call of its own and a result that nobody can show is an error."""
-    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "1"}}
-    result = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"stdout": "1"}}
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_fetch", "input": {"url": "https://a"}}
+    result = {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_1", "content": {"url": "https://a"}}
     sim.answer_with(answering(FORMS["messages.whole"], blocks([call, result])))
     app = gateway(**slices(service, FORMS["messages.whole"]))
     exchange = await asking("openai_chat", FORMS["messages.whole"].model, False).run(app)
     same = await asking("anthropic", FORMS["messages.whole"].model, False).run(app)
     sim.answer_with(None)
 
-    assert exchange.status == 502 and b"code_execution_tool_result" in exchange.content
+    assert exchange.status == 502 and b"web_fetch" in exchange.content
     assert same.json()["content"] == [call, result]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kiro_asgi.errors import UpstreamError
-from kiro_asgi.model.events import Event, MessageEnd, StopReason
+from kiro_asgi.model.events import Citation, Event, MessageEnd, StopReason
 from kiro_asgi.model.message import MessageBuilder, TextBlock, ThinkingBlock
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from tests.upstreams.test_ends import SERVICES, body, frames, sse
@@ -109,6 +109,9 @@ def test_media_are_shown(service: str, data: bytes, text: str) -> None:
         {"reasoning": "I think", "reasoning_text": "I think"},
         {"reasoning_content": {"text": "I think"}},
         {"reasoning": {"content": [{"text": "I "}, {"text": "think"}]}},
+        {"reasoning": {"reasoning_text": "I think"}},
+        {"reasoning_content": {"reasoning": "I think"}},
+        {"reasoning_content": "I think", "thinking": "I think"},
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "I think"}]}]},
         {"content": [{"type": "reasoning", "text": "I think"}]},
         {"content": [{"type": "thinking", "thinking": "I think"}]},
@@ -131,6 +134,26 @@ def test_pages_are_cited(fields: dict[str, Any]) -> None:
     events, _ = read("chat", chat({"content": "Hi"}, {"content": " there"}, **fields))
 
     assert [each.url for each in events if hasattr(each, "url")] == ["https://a", "https://b"]
+
+
+def test_of_several_lists_of_pages_the_one_that_says_most_counts() -> None:
+    """Wherever it stands: title and excerpt are in none of the others."""
+    page = {"title": "A", "url": "https://a", "snippet": "about a"}
+    for fields in ({"citations": ["https://a"], "search_results": [page]}, {"sources": [{**page, "content": "more"}]}):
+        events, _ = read("chat", chat({"content": "Hi"}, **fields))
+        (cited,) = (each for each in events if isinstance(each, Citation))
+
+        assert (cited.url, cited.title, cited.quote) == ("https://a", "A", "about a")
+
+
+@pytest.mark.parametrize(
+    "listed", [["javascript:x"], ["https://a", {"x": 1}], [{"url": 7}], ["a"], [], "https://a", {"url": "https://a"}]
+)
+def test_what_is_no_list_of_pages_is_none(listed: Any) -> None:
+    """A member of any name may hold something else, in part as well."""
+    events, _ = read("chat", chat({"content": "Hi"}, sources=listed))
+
+    assert not [each for each in events if isinstance(each, Citation)]
 
 
 UNKNOWN: dict[str, tuple[str, Callable[[bool], bytes]]] = {

@@ -70,6 +70,24 @@ def test_a_piece_without_a_place_spoils_the_call(path: str) -> None:
     assert (call.input, call.stop) == ("{", True)
 
 
+@pytest.mark.parametrize("path", ["$.days.first", "$.days[0].first", "$.city.name", "$.city[0]"])
+def test_a_piece_within_what_holds_none_spoils_the_call(path: str) -> None:
+    """A list has no members, a text and a number nothing in them."""
+    begun = piece("$.days[0]", numberValue=1), piece("$.city", stringValue="Paris")
+    deltas = read(BEGUN, *begun, piece(path, more=False, numberValue=1))
+    (call,) = [delta for delta in deltas if isinstance(delta, ToolCallFragment)]
+
+    assert (call.input, call.stop) == ("{", True)
+
+
+def test_pieces_of_several_kinds_are_no_text() -> None:
+    """Of what cannot be joined the last one counts."""
+    deltas = read(BEGUN, piece("$.a", stringValue="x"), piece("$.a", more=False, numberValue=3))
+    (call,) = [delta for delta in deltas if isinstance(delta, ToolCallFragment)]
+
+    assert json.loads(call.input) == {"a": 3}
+
+
 @pytest.mark.parametrize("finish", ["STOP", "MAX_TOKENS"])
 def test_a_call_without_its_last_piece_is_cut(finish: str) -> None:
     *_, call, _ = read(BEGUN, piece("$.a", numberValue=1), finish=finish)
