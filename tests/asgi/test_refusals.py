@@ -177,3 +177,22 @@ async def test_a_service_that_knows_neither_name_of_the_limit(gateway, service, 
     assert done.status == 200
     assert done.json()["choices"][0]["finish_reason"] == "length"
     assert not has(json.loads(sim.requests[-1].body), both[0])
+
+
+MARKED: Final = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+"""A mark for the service's cache, as the client's API has it."""
+
+
+@pytest.mark.parametrize("path", ["messages.0.content.0.text.cache_control", "tools.0.cache_control.ephemeral.ttl"])
+async def test_a_server_that_takes_no_marks(path, gateway, service, sim):
+    """Servers that copy the Messages API: a mark changes what an answer costs, and not what it says."""
+    tool = {"name": "look", "input_schema": {"type": "object"}, **MARKED}
+    text = {"type": "text", "text": "hi", **MARKED}
+    asks = {"tools": [tool], "system": [text], "messages": [{"role": "user", "content": [text]}]}
+    told = {"type": "invalid_request_error", "message": f"{path}: Extra inputs are not permitted"}
+    sim.answer_with(refusing("messages", "cache_control", say=lambda _: {"type": "error", "error": told}))
+    app = gateway(**slices(service, FORMS["messages"]), fresh=True)
+    found = [await asked("messages", asking("anthropic", "messages", **asks), app, sim) for _ in range(2)]
+    sim.answer_with(None)
+
+    assert found == [(200, 2), (200, 1)]

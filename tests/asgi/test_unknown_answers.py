@@ -306,7 +306,7 @@ async def test_what_is_passed_over_holds_nobody_up(client, gateway, service, sim
         turns.append(1)
         await checkpoint()
 
-    monkeypatch.setattr("kiro_asgi.asgi.exchange.translated.give_way", turn)
+    monkeypatch.setattr("kiro_asgi.asgi.exchange.reading.give_way", turn)
     monkeypatch.setattr("kiro_asgi.asgi.exchange.translated.PART", 0.0)
     each = FORMS["messages"]
     data = sse(*said(*[{"type": f"hologram_{number}", "of": "a cat"} for number in range(2000)]))

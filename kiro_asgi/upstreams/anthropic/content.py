@@ -56,11 +56,22 @@ def bounded(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]], notes: No
         blocks: Blocks of messages that have one, in their order.
         notes: Gets the rules that applied.
     """
-    places = [part for part in (*body.get("tools", ()), *body.get("system", ())) if MARK in part]
-    places += blocks
+    places = _marked(body, blocks)
     for part in places[: max(len(places) + (MARK in body) - MOST, 0)]:
         notes.applies("cache.limit")
         del part[MARK]
+
+
+def unmarked(body: dict[str, Any], blocks: Iterable[dict[str, Any]], rule: str, notes: Notes) -> None:
+    """Remove every mark from *body*, whose service does not take them; as of `bounded`."""
+    for part in (body, *_marked(body, blocks)):
+        if part.pop(MARK, None) is not None:
+            notes.applies(rule)
+
+
+def _marked(body: Mapping[str, Any], blocks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parts of a body that have a mark, in their order."""
+    return [*(part for part in (*body.get("tools", ()), *body.get("system", ())) if MARK in part), *blocks]
 
 
 PDF: Final = "application/pdf"

@@ -53,9 +53,18 @@ from kiro_asgi.rendering.schemas import is_closed, object_schema, schema_instruc
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
-from kiro_asgi.rendering.unread import WriteBack
+from kiro_asgi.rendering.unread import EVERY, REFUSED, WriteBack
 from kiro_asgi.upstreams.anthropic.blocks import API, as_server_calls
-from kiro_asgi.upstreams.anthropic.content import DOCUMENTS, IMAGES, MessageBlocks, Sendable, bounded, marked
+from kiro_asgi.upstreams.anthropic.content import (
+    DOCUMENTS,
+    IMAGES,
+    MARK,
+    MessageBlocks,
+    Sendable,
+    bounded,
+    marked,
+    unmarked,
+)
 from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
@@ -402,7 +411,13 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     said = write.whole(fields, prompt, options.words, _BEGUN)
     if user_id and not {"metadata", "user_id"} & {*fields, *options.without}:
         fields["metadata"] = {"user_id": user_id}
-    bounded(fields, blocks.marked, notes)
+    rule = options.without.get(MARK) or (REFUSED if options.without.get(EVERY) == REFUSED else "")
+    if rule:
+        unmarked(fields, blocks.marked, rule, notes)
+    else:
+        bounded(fields, blocks.marked, notes)
+    if MARK in fields or blocks.marked or any(MARK in part for part in (*tools, *fields.get("system", ()))):
+        write.written.add(MARK)
     guaranteed = form is not None and form.exact and not options.custom
     return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written), said)
 
