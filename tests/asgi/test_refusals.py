@@ -196,3 +196,16 @@ async def test_a_server_that_takes_no_marks(path, gateway, service, sim):
     sim.answer_with(None)
 
     assert found == [(200, 2), (200, 1)]
+
+
+async def test_marks_that_the_operator_keeps_back(gateway, service, sim):
+    """They are never sent, and nothing has to be refused."""
+    text = {"type": "text", "text": "hi", **MARKED}
+    asks = {"system": [text], "messages": [{"role": "user", "content": [text]}]}
+    sim.answer_with(refusing("messages", "cache_control", say=chat_refused))
+    settings = slices(service, FORMS["messages"])
+    settings["anthropic"] = {**settings["anthropic"], "withheld": ["cache_control"]}
+    found = await asked("messages", asking("anthropic", "messages", **asks), gateway(**settings, fresh=True), sim)
+    sim.answer_with(None)
+
+    assert found == (200, 1)
