@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import KNOWN_BY, KNOWN_ELEMENTS
-from kiro_asgi.model.prompt import Document, Opaque, Part, Turn
+from kiro_asgi.model.prompt import Document, Opaque, Part, Tool, Turn
 from kiro_asgi.wire.json import DECODER
 
 T = TypeVar("T")
@@ -30,8 +30,17 @@ _BRACKET: Final = 512
 _COMMA: Final = 128
 """Bytes of memory that what a bracket opens, and what stands behind a comma, may take beside its text."""
 
+_WRITTEN: Final = 2048
+"""Bytes of memory that what a service is sent for an element may take beside its texts."""
+
 _WIDEST: Final = 4
 """Bytes of memory that a character may take which is escaped."""
+
+_AS_JSON: Final = 2
+"""Bytes of UTF-8 to one byte of memory, at most, of a text that is JSON: ``é`` takes two to one."""
+
+_DECODED_AS_JSON: Final = 5
+"""The same to a character of base64: three bytes from four such characters may take six each as JSON."""
 
 _ESCAPED: Final = re.compile(r"\\u00(?:[57][bB]|2[cC])")
 """Brackets and commas of JSON within a text, such as that of arguments, where they do not stand for themselves."""
@@ -54,7 +63,7 @@ class Element:
     """How often its texts may be in *value*."""
 
     size: int = field(init=False)
-    """Bytes of memory, at most."""
+    """Bytes of memory, at most, with what is kept of it as one service is sent it: see `Kept`."""
 
     @size.default
     def _size(self) -> int:
@@ -64,7 +73,9 @@ class Element:
         if is_escaped:
             brackets += len(_ESCAPED.findall(text))
         value = own + _WIDEST * len(text) if is_escaped or self.is_decoded else own
-        return own + self.values * value + _BRACKET * (1 + brackets) + _COMMA * text.count(",")
+        sent = value + (_DECODED_AS_JSON * len(text) if self.is_decoded else own if text.isascii() else _AS_JSON * own)
+        objects = _BRACKET * (1 + brackets) + _COMMA * text.count(",")
+        return own + self.values * value + sent + objects + _WRITTEN
 
 
 @frozen
@@ -76,19 +87,34 @@ class Read:
     """As of `Element`."""
 
 
-def turn_lasts(turn: Turn) -> bool:
-    """Whether it may be in several prompts: not where it holds the error with which a service's reader refuses it."""
-    return not any(type(part) is Opaque and part.refusal is not None for part in _all_parts(turn))
+def read_turn(value: Any, turn: Turn | None, *, is_decoded: bool = False) -> Read | None:
+    """What was read of an element that became *turn*; ``None`` where that may not be in several prompts: it holds the
+    error with which a service's reader refuses it.
 
-
-def holds_file(turn: Turn) -> bool:
-    """Whether it holds a text that may have come as the bytes of a file."""
-    return any(type(part) is Document and part.text != "" for part in _all_parts(turn))
+    Args:
+        value: As of `Element`.
+        turn: ``None`` where it became none.
+        is_decoded: As of `Element`; texts of the turn may have come as the bytes of a file.
+    """
+    if turn is None:
+        return Read(value, is_decoded)
+    parts = [*_all_parts(turn)]
+    if any(type(part) is Opaque and part.refusal is not None for part in parts):
+        return None
+    turn.kept.lasts = True
+    return Read(value, is_decoded or any(type(part) is Document and part.text != "" for part in parts))
 
 
 def _all_parts(turn: Turn) -> Iterator[Part]:
     yield from turn.parts
     yield from turn.content()
+
+
+def read_tools(tools: Iterable[Tool]) -> Iterator[Read]:
+    """What was read of elements that each became one of the *tools*."""
+    for tool in tools:
+        tool.kept.lasts = True
+        yield Read(tool)
 
 
 class Recalled(Protocol):

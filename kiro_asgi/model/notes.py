@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from attrs import define, field, frozen
 
@@ -36,15 +37,32 @@ class Notes:
 
     _times: dict[str, int] = field(init=False, factory=dict)
     _places: dict[str, str] = field(init=False, factory=dict)
+    _log: list[Note] | None = field(init=False, default=None)
 
     def applies(self, rule: str, place: str = "", times: int = 1) -> bool:
         """Whether *rule*, which has something to do at *place*, may do it; if so, that is noted."""
         if rule in self.off:
             return False
+        if self._log is not None:
+            self._log.append(Note(rule, times, place))
         self._times[rule] = self._times.get(rule, 0) + times
         if place and not self._places.get(rule):
             self._places[rule] = place
         return True
+
+    @contextmanager
+    def logged(self) -> Iterator[list[Note]]:
+        """Gives the notes that are made meanwhile, one for each time, so that `again` can make them."""
+        self._log = []
+        try:
+            yield self._log
+        finally:
+            self._log = None
+
+    def again(self, logged: Iterable[Note]) -> None:
+        """Make notes that were `logged`."""
+        for note in logged:
+            self.applies(note.rule, note.place, note.times)
 
     def found(self) -> tuple[Note, ...]:
         """A note for every rule, in the order in which they were met."""

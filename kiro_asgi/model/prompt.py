@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, ClassVar, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.conversion import is_text, member, several, texts
@@ -263,6 +263,17 @@ _PARTS: Final = frozenset((*_CONTENT, ThinkingPart, ToolCallPart, ToolResult))
 """The kinds themselves: what code does for a kind it does not do for a class that is derived from it."""
 
 
+@define(eq=False)
+class Kept:
+    """Room for what the writer of a service's request made of a value that later prompts will have, too."""
+
+    lasts: bool = False
+    """Whether they will; else nothing is put here."""
+
+    made: Any = None
+    """Whoever takes it looks whether it is theirs, and was made of the same parts under the same conditions."""
+
+
 @frozen
 class Turn:
     """A message of one side; neighbouring turns may have the same role."""
@@ -278,6 +289,9 @@ class Turn:
 
     unread: Unread | None = field(default=None, eq=False, kw_only=True)
     """As for `Text`."""
+
+    kept: Kept = field(init=False, factory=Kept, eq=False, repr=False)
+    """A turn that is changed begins anew."""
 
     def content(self) -> Iterator[Part]:
         """The parts, and in the place of each tool's result what it holds, of an opaque part what stands for it."""
@@ -337,6 +351,9 @@ class Tool:
 
     instead: tuple[Tool, ...] = field(default=(), kw_only=True)
     """The functions that stand for it at every other service, where it is many tools in one; empty for itself."""
+
+    kept: Kept = field(init=False, factory=Kept, eq=False, repr=False)
+    """As of `Turn`."""
 
 
 class ToolChoiceMode(Enum):

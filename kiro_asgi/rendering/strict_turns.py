@@ -67,6 +67,9 @@ class Draft:
     unread: Unread | None = None
     """Of the turn, where the service speaks its API."""
 
+    turn: Turn | None = None
+    """The one of whose parts it was made, all of them or some."""
+
 
 def strict_turns(turns: Iterable[Turn], ids: WireNames, notes: Notes, api: str = "") -> list[Draft]:
     """The turns in strict order; none is empty; either side may begin and end.
@@ -194,7 +197,7 @@ class Pairing:
             unread = turn.unread if turn.unread is not None and turn.unread.api == self._api else None
             for side, parts in groupby(understood_parts(turn.parts, self._api), partial(_side, turn.role)):
                 if side is turn.role or self._notes.applies("turns.part_moved", turn.place):
-                    yield Draft(side, [*parts], turn.place, unread=unread)
+                    yield Draft(side, [*parts], turn.place, unread=unread, turn=turn)
                 else:
                     yield Draft(turn.role, [*parts], turn.place, unread=unread)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 import pytest
-from attrs import fields, has
+from attrs import evolve, fields, has
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +23,34 @@ from kiro_asgi.dialects.known import Element
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.limits import KNOWN_BY, KNOWN_ELEMENTS
-from kiro_asgi.model.prompt import ThinkingPart
+from kiro_asgi.model.prompt import Prompt, Role, ThinkingPart, Turn
+from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.corpus.entries import CORPUS
 from tests.dialects.recalled import APIS, CHAT, MESSAGES, RESPONSES, Api
 from tests.growth import assert_linear, steps
 
-UPSTREAM = KiroUpstream(new_id=lambda: "7f3c2a4e-0000-4000-8000-000000000000")
+
+def kiro(**settings: Any) -> KiroUpstream:
+    """The service, asked by these *settings*."""
+    return KiroUpstream(settings=KiroSettings(**settings), new_id=lambda: "7f3c2a4e-0000-4000-8000-000000000000")
+
+
+UPSTREAM = kiro()
+UPSTREAMS = (
+    UPSTREAM,
+    kiro(strip_system_reminders=True, replay_thinking=False, description_limit=20),
+    kiro(tool_history="text", cache_points="prefix", max_images=1),
+    kiro(payload_bytes=400, trim_history=True, rules_off=("turns.merged", "calls.id_changed")),
+)
+"""Services that write the same turns in different ways, with what is kept of each other's."""
+
+ESTIMATOR = TokenEstimator()
+LATER = Turn(Role.ASSISTANT, "It is."), Turn(Role.USER, "Thanks.")
+"""Behind which everything else is history."""
+
 MODEL = ModelCard("claude-sonnet-4.5", images=True)
 KEY = Credential(CredentialKind.API_KEY, "ksk_test")
 MIB = 1024 * 1024
@@ -74,7 +96,8 @@ def whole(value: Any) -> Any:
     if isinstance(value, Enum):
         return value
     if has(type(value)):
-        return type(value).__name__, {each.name: whole(getattr(value, each.name)) for each in fields(type(value))}
+        names = [each.name for each in fields(type(value)) if each.name != "kept"]
+        return type(value).__name__, {name: whole(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {name: whole(it) for name, it in value.items()}
     return [*map(whole, value)] if isinstance(value, list | tuple) else value
@@ -85,17 +108,27 @@ def outcome(dialect: RecallingDialect, body: bytes, recalled: Spy | None = None)
     try:
         parsed = dialect.parse(body) if recalled is None else dialect.parse_recalled(body, (), recalled)
         notes = dialect.notes(body, parsed)
-        rendered = UPSTREAM.render(parsed.prompt, MODEL, KEY)
     except KiroAsgiError as error:
         return whole(error)
-    return whole((parsed, notes, rendered.request.body, rendered.notes))
+    return whole((parsed, notes, *(sent(parsed.prompt, upstream, MODEL) for upstream in UPSTREAMS)))
 
 
-def assert_same(*sent: tuple[Api, str, bytes]) -> int:
+def sent(prompt: Prompt, upstream: KiroUpstream, model: ModelCard) -> Any:
+    """All that an *upstream* makes of a *prompt* that it was asked before, or the error."""
+    try:
+        upstream.render(prompt, model, KEY)
+        rendered = upstream.render(prompt, model, KEY)
+    except KiroAsgiError as error:
+        return error
+    estimates = upstream.estimate_tokens(rendered, ESTIMATOR), upstream.statistics(rendered)
+    return rendered.request.body, rendered.document, rendered.notes, *estimates
+
+
+def assert_same(*requests: tuple[Api, str, bytes]) -> int:
     """Assert that each body of a client is read alike with and without those before it; returns how many elements were
     known."""
     known, spies = Known(64 * MIB, lambda: 0.0), dict[tuple[str, str], Spy]()
-    for api, client, body in sent:
+    for api, client, body in requests:
         recalled = spies.setdefault((api.name, client), Spy(known, client, api.name))
         assert outcome(api.dialect(client), body, recalled) == outcome(api.dialect(client), body)
     return sum(each.found for each in spies.values())
@@ -260,6 +293,41 @@ def test_what_is_known_is_not_read_again(api: Api):
 
 
 @each_api
+def test_what_is_known_is_not_written_again(api: Api):
+    """All but the last turns of a conversation, and its tools, are the very items that an earlier request was sent."""
+    dialect, recalled, earlier = api.dialect("one"), spy(), list[Any]()
+    for turns in (10, 11, 12):
+        rendered = UPSTREAM.render(dialect.parse_recalled(api.conversation(turns), (), recalled).prompt, MODEL, KEY)
+        state = rendered.document["conversationState"]
+        tools = state["currentMessage"]["userInputMessage"]["userInputMessageContext"]["tools"]
+        sent = [*state["history"], tools]
+        again = [any(item is one for one in earlier) for item in sent]
+        earlier = sent
+
+    assert sum(again) >= 2 * 11 and again[-1]
+
+
+@each_api
+def test_what_was_written_of_a_turn_is_forgotten_with_it(api: Api):
+    """Nothing of it waits for a collection of cycles, also where neighbours of one side became one message."""
+    known, dialect = Known(64 * MIB, lambda: 0.0), api.dialect("one")
+    spies, written = Spy(known, "one", api.name), list[Any]()
+    body = json.loads(api.conversation(10))
+    twice = [body[api.array][0], *body[api.array]]
+    gc.disable()
+    try:
+        for count in (14, 16, 18):
+            prompt = dialect.parse_recalled(json.dumps({**body, api.array: twice[:count]}).encode(), (), spies).prompt
+            UPSTREAM.render(prompt, MODEL, KEY)
+            written += [weakref.ref(turn.kept.made) for turn in prompt.turns if turn.kept.made is not None]
+        assert len(written) > 20 and all(each() is not None for each in written)
+        del prompt, known, spies
+        assert not any(each() for each in written)
+    finally:
+        gc.enable()
+
+
+@each_api
 def test_conversations_that_begin_alike_are_all_known(api: Api):
     """Many go on side by side behind one system text and what all are told of their surroundings."""
     dialect, recalled = api.dialect("one"), spy()
@@ -398,15 +466,19 @@ def test_what_was_sealed_counts_as_what_it_is(kind: str):
 
 
 def assert_counted(api: Api, body: bytes) -> None:
-    """Assert that what is remembered of *body* takes no more memory than is counted."""
+    """Assert that what is remembered of *body*, and of what it was sent on as, takes no more memory than is counted."""
     known, dialect = Known(1024 * MIB, lambda: 0.0), api.dialect("one")
     client = known.of("a client", api.name)
     assert client is not None
     dialect.parse(body)
     tracemalloc.start()
     try:
-        for _ in range(2):
-            dialect.parse_recalled(body, (), client)
+        for _ in range(3):
+            prompt = dialect.parse_recalled(body, (), client).prompt
+            prompt = evolve(prompt, turns=(*prompt.turns, *LATER))
+            with suppress(KiroAsgiError):
+                UPSTREAM.estimate_tokens(UPSTREAM.render(prompt, MODEL, KEY), ESTIMATOR)
+            del prompt
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

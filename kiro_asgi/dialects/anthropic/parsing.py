@@ -38,7 +38,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
 from kiro_asgi.dialects.anthropic.toolsets import named_apart, toolset_of
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.errors import NO_MODEL
-from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_tools, read_turn, recalling
 from kiro_asgi.dialects.references import HELD, referred, refuse_references
 from kiro_asgi.dialects.structure import Raw, members_of, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
@@ -372,7 +372,7 @@ def _recalled(body: bytes, decoder: ArrayDecoder) -> tuple[ParsedRequest, Mappin
         decoder.parts.clear()
         return parse_messages(body), {}
     prompt = _prompt(request, _sampling(request), before)
-    tools = map(Read, prompt.tools[len(before.tools) :])
+    tools = read_tools(prompt.tools[len(before.tools) :])
     return _parsed(prompt, request), {"tools": tools, "messages": _lasting(prompt, request, before)}
 
 
@@ -401,9 +401,10 @@ def _lasting(prompt: Prompt, request: MessagesCountBody, before: _Before) -> Ite
     turns = {turn.place: turn for turn in prompt.turns[sum(map(bool, before.turns)) :]}
     for index, message in enumerate(request.messages, len(before.turns)):
         turn = turns.get(f"messages[{index}]")
-        if isinstance(message, Raw) or message.role == "system" or not (turn is None or turn_lasts(turn)):
+        read = None if isinstance(message, Raw) or message.role == "system" else read_turn(turn, turn)
+        if read is None:
             return
-        yield Read(turn, turn is not None and holds_file(turn))
+        yield read
 
 
 def _holds_summary(message: MessageBody | Raw) -> bool:

@@ -25,7 +25,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_tools, read_turn, recalling
 from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import MessageReader, Taken
 from kiro_asgi.dialects.openai_chat.shapes import (
@@ -380,16 +380,16 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
     checked = set(map(id, tools))
     lasting = takewhile(lambda tool: id(tool) in checked, new)  # up to the first that a choice leaves out
     taken = _lasting(conversation.taken[len(before.messages) :])
-    return ParsedRequest(prompt, request.stream is True, options), {"tools": map(Read, lasting), "messages": taken}
+    return ParsedRequest(prompt, request.stream is True, options), {"tools": read_tools(lasting), "messages": taken}
 
 
 def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
     """What *messages* added, up to the first that may not be in several prompts."""
     for taken in messages:
-        turn = taken.turn
-        if turn is not None and not turn_lasts(turn):
+        read = read_turn(taken, taken.turn)
+        if read is None:
             return
-        yield Read(taken, turn is not None and holds_file(turn))
+        yield read
 
 
 def _sampling(request: ChatRequestBody) -> Sampling:

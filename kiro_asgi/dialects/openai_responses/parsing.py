@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, holds_file, recalling, turn_lasts
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_turn, recalling
 from kiro_asgi.dialects.openai_common import LONGEST, UNKNOWN_EFFORT, handling_of, read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
@@ -420,6 +420,8 @@ def _lasting_tools(
     for given, collected in zip((value.get("tools") or ())[len(before.tools) :], new, strict=True):
         if not done.issuperset(map(id, collected.tools.values())):
             return
+        for tool in collected.tools.values():
+            tool.kept.lasts = True
         yield Read(_Known(given, collected))
 
 
@@ -427,10 +429,10 @@ def _lasting_items(items: Sequence[Mapping[str, Any]], taken: Sequence[Taken | N
     """What is remembered of those of *items* that are not known, up to the first that may not be in several prompts."""
     for given, added in zip(items[start:], taken[start:], strict=False):
         turn = None if added is None else added.turn
-        if turn is not None and not turn_lasts(turn):
+        read = read_turn(_Known(given, added), turn, is_decoded="encrypted_content" in given)
+        if read is None:
             return
-        is_decoded = "encrypted_content" in given or (turn is not None and holds_file(turn))
-        yield Read(_Known(given, added), is_decoded)
+        yield read
 
 
 _AS_SENT: Final = (

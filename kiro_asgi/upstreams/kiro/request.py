@@ -15,7 +15,8 @@ more for models with larger ones.  Images and documents are counted otherwise, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -43,9 +44,11 @@ from kiro_asgi.rendering.options import ignored, length
 from kiro_asgi.rendering.refusal import too_long
 from kiro_asgi.rendering.strict_turns import Pairing
 from kiro_asgi.rendering.turns import begun, ended
+from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.kiro.rules import turns
 from kiro_asgi.upstreams.kiro.rules.drafts import DOCUMENTS, IMAGES, MessageDraft, MessageWriter
+from kiro_asgi.upstreams.kiro.rules.kept import Message, Tools
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, call_ids, paragraphs, tool_names
 from kiro_asgi.upstreams.kiro.rules.tools import Specifications, directives, offered
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
@@ -159,6 +162,9 @@ SIDES: Final[Mapping[Role, str]] = MappingProxyType(
 )
 
 
+_CONTEXT: Final = "userInputMessageContext"
+
+
 @frozen
 class RequestBody:
     """A request body, and facts about it."""
@@ -192,11 +198,12 @@ def document(
     images, used = _survey(prompt)
     as_text = settings.tool_history == "text"
     tools = offered(prompt, {} if as_text else used, notes)
-    specifications = Specifications(notes, names, texts, settings.description_limit)
-    written = [specifications.write(tool) for tool in tools]
+    purpose = settings, model.id, model.images
+    specifications = Specifications(notes, names, texts, settings.description_limit, purpose)
+    written = specifications.write(tools)
     attachments = Attachments(notes, IMAGES, DOCUMENTS, blind="" if model.images else model.id)
     surplus = images - settings.max_images
-    writer = MessageWriter(notes, names, texts, attachments, surplus, settings.replay_thinking)
+    writer = MessageWriter(notes, names, texts, attachments, surplus, settings.replay_thinking, purpose)
     pairing = Pairing(call_ids(notes), notes)
     ordered = ended(begun(pairing.paired(prompt.turns), notes), prefilled=False, notes=notes)
     drafts = writer.messages(pairing.answered(ordered))
@@ -252,10 +259,12 @@ def _state(
     specifications: list[dict[str, Any]],
     conversation_id: str,
 ) -> dict[str, Any]:
-    *history, current = [_message(each, model.id, settings.origin) for each in drafts]
+    *before, last = drafts
+    history = [_item(each, model.id, settings.origin) for each in before]
+    current = _message(last, model.id, settings.origin)
     if specifications:
         user = next(iter(current.values()))
-        user.setdefault("userInputMessageContext", {})["tools"] = specifications
+        user.setdefault(_CONTEXT, {})["tools"] = specifications
     return _present(
         {
             "chatTriggerType": "MANUAL",
@@ -276,9 +285,23 @@ def _mark_prefixes(state: dict[str, Any]) -> None:
     Sources: https://github.com/anomalyco/opencode/pull/18768, which has the member, and who claims that it helps.
     """
     user = SIDES[Role.USER]
-    users = [it[user] for it in (*state.get("history", ()), state["currentMessage"]) if user in it]
-    for message in (*users[:1], *users[1:][-2:]):
-        message["cachePoint"] = _CACHE_POINT
+    items = [*state.get("history", ()), state["currentMessage"]]
+    users = [index for index, item in enumerate(items) if user in item]
+    for index in (*users[:1], *users[1:][-2:]):
+        items[index] = {user: {**items[index][user], "cachePoint": _CACHE_POINT}}
+    *history, state["currentMessage"] = items
+    if history:
+        state["history"] = history
+
+
+def _item(each: MessageDraft, model_id: str, origin: str) -> dict[str, Any]:
+    """One item of the history: that of an earlier request, where the turn is of one."""
+    written = each.written
+    if written is None or not written.is_still(each):
+        return _message(each, model_id, origin)
+    if written.item is None:
+        written.item = Message(_message(each, model_id, origin))
+    return written.item
 
 
 def _message(each: MessageDraft, model_id: str, origin: str) -> dict[str, Any]:
@@ -291,7 +314,7 @@ def _message(each: MessageDraft, model_id: str, origin: str) -> dict[str, Any]:
     if each.documents:
         fields["documents"] = each.documents
     if each.results:
-        fields["userInputMessageContext"] = {"toolResults": each.results}
+        fields[_CONTEXT] = {"toolResults": each.results}
     if each.calls:
         fields["toolUses"] = each.calls
     if each.thinking:
@@ -336,21 +359,58 @@ def fitted(written: RequestBody, prompt: Prompt, model: ModelCard, settings: Kir
     Raises:
         ContextTooLong: It has more; ``param`` names the client's largest turn, or the tools or the system text.
     """
-    data = dumps(written.body)
+    data = _dumped(written.body)
     limit = settings.payload_bytes * model.context_window // WINDOW
     if not limit or len(data) <= limit or (size := _measure(data, written.body)) <= limit:
         return data
     if settings.trim_history and _trim(written.body, size - limit, prompt, written.notes, kept=written.preface):
-        data = dumps(written.body)
+        data = _dumped(written.body)
         size = _measure(data, written.body)
     if size > limit and "size.payload" not in written.notes.off:
         raise _too_long("size.payload", f"a request of {size:,} bytes", limit, prompt)
     return data
 
 
+_NO_HISTORY, _NO_TOOLS = b'"history":[]', b'"tools":[]'
+"""As they stand in a body before, and behind, everything that is the client's and no text."""
+
+
+def _dumped(body: Mapping[str, Any]) -> bytes:
+    """*body* as JSON, of which what was written for an earlier request is at hand."""
+    state = dict(body["conversationState"])
+    history, tools = state.get("history", ()), _tools(state["currentMessage"])
+    if is_known := Message in map(type, history):
+        state["history"] = ()
+    if type(tools) is Tools:
+        state["currentMessage"] = _with_tools(state["currentMessage"], ())
+    data = dumps({**body, "conversationState": state})
+    if type(tools) is Tools:
+        before, _, behind = data.rpartition(_NO_TOOLS)
+        data = b"".join((before, _NO_TOOLS[:-2], tools.data, behind))
+    if is_known:
+        before, _, behind = data.partition(_NO_HISTORY)
+        items = b",".join([item.data if type(item) is Message else dumps(item) for item in history])
+        data = b"".join((before, _NO_HISTORY[:-1], items, b"]", behind))
+    return data
+
+
+def _tools(item: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """Those of the current message, or of none."""
+    tools: Sequence[dict[str, Any]] = item.get(SIDES[Role.USER], {}).get(_CONTEXT, {}).get("tools", ())
+    return tools
+
+
+def _with_tools(item: Mapping[str, Any], tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The current message, which has some, with others."""
+    user = item[SIDES[Role.USER]]
+    return {SIDES[Role.USER]: {**user, _CONTEXT: {**user[_CONTEXT], "tools": tools}}}
+
+
 def _measure(data: bytes, body: Mapping[str, Any]) -> int:
     """Bytes of *body*, which is serialised in *data*, without those of images and documents."""
-    attached = (one for each in _messages(body) for kind in ("images", "documents") for one in each.get(kind, ()))
+    attached = (
+        one for each in _messages(_items(body)) for kind in ("images", "documents") for one in each.get(kind, ())
+    )
     return len(data) - sum(len(one["source"]["bytes"]) for one in attached)
 
 
@@ -363,16 +423,20 @@ def _trim(body: dict[str, Any], excess: int, prompt: Prompt, notes: Notes, *, ke
     history = body["conversationState"].get("history", [])
     users = [*history, body["conversationState"]["currentMessage"]]
     freed = -len(TRIMMED) - 4
-    for index in range(kept, len(users), 2):
-        user = users[index].get("userInputMessage", {})
-        if freed >= excess and "toolResults" not in user.get("userInputMessageContext", ()):
+    for index in range(kept, len(users)):
+        user = users[index].get(SIDES[Role.USER])  # neighbours may be of one side where a rule is switched off
+        if freed >= excess and user is not None and "toolResults" not in user.get(_CONTEXT, ()):
             break
-        freed += sum(len(dumps(item)) for item in history[index : index + 2])
+        freed += len(dumps(users[index]))
     else:
         return False
     if not notes.applies("size.trimmed", prompt.turns[0].place, (index - kept) // 2):
         return False
-    user["content"] = paragraphs(TRIMMED, user["content"])
+    told = {SIDES[Role.USER]: {**user, "content": paragraphs(TRIMMED, user["content"])}}
+    if index < len(history):
+        history[index] = told
+    else:
+        body["conversationState"]["currentMessage"] = told
     del history[kept:index]
     if not history:
         del body["conversationState"]["history"]
@@ -407,24 +471,62 @@ def _characters(part: Part) -> int:
             return 0
 
 
-def _messages(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every message of a body in order, without the member that names its role."""
+def _items(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The history of a body, and the current message."""
     state = body["conversationState"]
-    for item in (*state.get("history", ()), state["currentMessage"]):
+    return chain(state.get("history", ()), (state["currentMessage"],))
+
+
+def _messages(items: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every message in order, without the member that names its role."""
+    for item in items:
         yield from item.values()
 
 
 def content_of(body: Mapping[str, Any]) -> BodyContent:
     """What *body* holds."""
-    messages = [*_messages(body)]
+    found = _content(_items(body))
+    if found.messages > 2 and found.texts[1] == CONSENT:
+        found.system.append(found.texts.pop(0))
+    return found
+
+
+def _content(items: Iterable[Mapping[str, Any]]) -> BodyContent:
+    messages = [*_messages(items)]
     found = BodyContent(messages=len(messages))
-    texts = [message["content"] for message in messages]
-    if len(messages) > 2 and texts[1] == CONSENT:
-        found.system.append(texts.pop(0))
-    found.texts += texts
+    found.texts += [message["content"] for message in messages]
     for message in messages:
         _collect(message, found)
     return found
+
+
+def estimate(body: Mapping[str, Any], estimator: Estimator) -> float:
+    """Tokens that a model reads of *body*: the `BodyContent.estimate` of what it holds, of which that of messages that
+    were written for an earlier request is at hand."""
+
+    def weigh(items: Iterable[Mapping[str, Any]]) -> tuple[float, bool]:
+        content = _content(items)
+        return content.estimate(estimator), bool(content.values)
+
+    def weigh_one(item: Message) -> tuple[float, bool]:
+        return weigh((item,))
+
+    def weigh_tools(tools: Tools) -> tuple[float, bool]:
+        return BodyContent(values=[_specifications(tools)]).estimate(estimator), True
+
+    new: list[Mapping[str, Any]] = []
+    weights: list[tuple[float, bool]] = []
+    for item in _items(body):
+        if type(item) is Message:
+            weights.append(item.weight(weigh_one, estimator))
+        elif type(tools := _tools(item)) is Tools:
+            new.append(_with_tools(item, ()))
+            weights.append(tools.weight(weigh_tools, estimator))
+        else:
+            new.append(item)
+    weights.append(weigh(new))
+    joints = sum(has_values for _, has_values in weights) - 1
+    return sum(tokens for tokens, _ in weights) + max(joints, 0) * estimator.estimate_tokens(",")
 
 
 def _collect(message: Mapping[str, Any], found: BodyContent) -> None:
@@ -436,10 +538,14 @@ def _collect(message: Mapping[str, Any], found: BodyContent) -> None:
         found.values.append(call["input"])
     if reasoning := message.get("reasoningContent"):
         found.values.append(reasoning)
-    context = message.get("userInputMessageContext", {})
+    context = message.get(_CONTEXT, {})
     for result in context.get("toolResults", ()):
         found.results += 1
         found.texts += (part["text"] for part in result["content"])
     if tools := context.get("tools"):
         found.tools += len(tools)
-        found.values.append([tool["toolSpecification"] for tool in tools])
+        found.values.append(_specifications(tools))
+
+
+def _specifications(tools: Iterable[Mapping[str, Any]]) -> list[Any]:
+    return [tool["toolSpecification"] for tool in tools]

@@ -45,7 +45,7 @@ from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.hosts import GENERATE, MODELS, REGION, USAGE, KiroHosts, Operation, profile_of
 from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
 from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
-from kiro_asgi.upstreams.kiro.request import content_of, document, fitted
+from kiro_asgi.upstreams.kiro.request import content_of, document, estimate, fitted
 from kiro_asgi.upstreams.kiro.rules import RULES, switched_off
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import KiroVendor
@@ -215,7 +215,7 @@ class KiroUpstream:
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.request`."""
-        return content_of(rendered.document).estimate(estimator)
+        return estimate(rendered.document, estimator)
 
     def statistics(self, rendered: Rendered) -> Mapping[str, int]:
         """``bytes``, ``messages``, ``tools``, ``tool_results``, ``images``, and the characters of ``system``."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
 
-from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Opaque, Part, Role, Text, ThinkingPart, ToolCallPart, ToolResult
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.rendering.attachments import Accepted, Attachments, by_subtype, document_text
@@ -21,6 +22,7 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.rendering.strict_turns import Draft
+from kiro_asgi.upstreams.kiro.rules.kept import Message
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 
 IMAGES: Final = Accepted(by_subtype("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -67,6 +69,70 @@ class MessageDraft:
     results: list[Block] = field(factory=list)
     calls: list[Block] = field(factory=list)
     thinking: list[Block] = field(factory=list)
+    written: Written | None = None
+    """What is kept of it for later prompts; `None` where nothing is."""
+
+
+@define(eq=False)
+class Written:
+    """A message of the history as it was written for an earlier prompt."""
+
+    draft: MessageDraft
+    """Nobody changes it, or its lists."""
+
+    item: Message | None = None
+    """What it is in the history, once it was there."""
+
+    _others: Sequence[Written | None] = ()
+    _joined: Written | None = None
+    """What became of it together with these behind it."""
+
+    def again(self) -> MessageDraft:
+        """A draft as it was."""
+        own = self.draft
+        return MessageDraft(
+            own.role, own.place, own.text, results=own.results, calls=own.calls, thinking=own.thinking, written=self
+        )
+
+    def is_still(self, draft: MessageDraft) -> bool:
+        """Whether nothing was done to *draft*, which began as this."""
+        own = self.draft
+        return (
+            draft.text is own.text
+            and draft.results is own.results
+            and draft.calls is own.calls
+            and draft.thinking is own.thinking
+            and not (draft.images or draft.documents)
+        )
+
+    def joined(self, others: Sequence[Written | None]) -> MessageDraft | None:
+        """What `join` was told of it and *others*; ``None`` where that is not known."""
+        known = self._joined is not None and len(others) == len(self._others) and all(map(is_, others, self._others))
+        return self._joined.again() if known and self._joined is not None else None
+
+    def join(self, others: Sequence[Written | None], draft: MessageDraft) -> MessageDraft:
+        """Keep *draft*, which became of it and *others*; returns one like it."""
+        draft.written = None  # or what is forgotten would stay until the next collection of cycles
+        self._others, self._joined = others, Written(draft)
+        return self._joined.again()
+
+
+@define(eq=False)
+class WrittenTurn(Written):
+    """A message as it was written of one turn."""
+
+    purpose: tuple[object, ...] = field(kw_only=True)
+    """As of `MessageWriter`."""
+
+    parts: tuple[Part, ...] = field(kw_only=True)
+    names: Sequence[str] = field(kw_only=True)
+    """Of the tools that it calls, the client's and the wire's."""
+
+    notes: Sequence[Note] = field(kw_only=True)
+
+    def is_of(self, parts: Sequence[Part], purpose: tuple[object, ...]) -> bool:
+        """Whether it was written of the very same *parts* for the same *purpose*."""
+        return len(parts) == len(self.parts) and all(map(is_, parts, self.parts)) and purpose == self.purpose
 
 
 NO_OUTPUT: Final = "The tool gave no output."
@@ -94,6 +160,9 @@ class MessageWriter(PartWriter[MessageDraft]):
     """How many images to leave out, from the oldest on."""
 
     replay_thinking: bool = True
+    purpose: tuple[object, ...] = ()
+    """All that a message depends on beside its parts, and the names and images of others."""
+
     _images: int = field(init=False, default=0)
     """Images so far.  Texts number them from the beginning, so that earlier texts stay the same in every request."""
 
@@ -106,6 +175,33 @@ class MessageWriter(PartWriter[MessageDraft]):
         return [*map(self._message, drafts)]
 
     def _message(self, draft: Draft) -> MessageDraft:
+        if draft.turn is None or not draft.turn.kept.lasts:
+            return self._new(draft)
+        if (written := self._known(draft)) is not None:
+            self.notes.again(written.notes)
+            return written.again()
+        attached = self._images, self._documents
+        with self.notes.logged() as notes:
+            message = self._new(draft)
+        names = [part.name for part in draft.parts if type(part) is ToolCallPart]
+        if attached != (self._images, self._documents) or not self._are_plain(names, draft.place):
+            return message  # it depends on what stands before it
+        written = WrittenTurn(message, purpose=self.purpose, parts=tuple(draft.parts), names=names, notes=notes)
+        draft.turn.kept.made = written
+        return written.again()
+
+    def _known(self, draft: Draft) -> WrittenTurn | None:
+        """What *draft* became in an earlier request, where it becomes the same now."""
+        kept = None if draft.turn is None else draft.turn.kept.made
+        if not isinstance(kept, WrittenTurn) or not kept.is_of(draft.parts, self.purpose):
+            return None
+        return kept if self._are_plain(kept.names, draft.place) else None
+
+    def _are_plain(self, names: Iterable[str], place: str) -> bool:
+        """Whether tools that are called at *place* have these *names* on the wire, too."""
+        return all(self.names.wire(name, place) == name for name in names)
+
+    def _new(self, draft: Draft) -> MessageDraft:
         message = MessageDraft(draft.role, draft.place)
         self._apart = len(draft.parts) > 2 and _apart(draft.parts)
         self.write(draft.parts, message)

@@ -7,19 +7,21 @@ some back ends refuse the whole request because of one, and the client checks th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import SCHEMA_DEPTH
-from kiro_asgi.model.notes import Notes
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.schemas import COMBINATORS, DEFINITIONS, flat, schema_instructions, target
+from kiro_asgi.upstreams.kiro.rules.kept import Tools
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 
 DROPPED: Final = frozenset(
@@ -220,6 +222,23 @@ def _require_choice(choice: ToolChoice, tools: list[Tool], notes: Notes) -> None
     raise RequestError(message, code="unsupported_value", param="tool_choice")
 
 
+@frozen(eq=False)
+class _Written:
+    """The tools of a request as they were written; kept with the first."""
+
+    _purpose: tuple[object, ...]
+    _tools: Sequence[Tool]
+    _names: Sequence[str]
+    notes: Sequence[Note]
+    entries: Tools
+    moved: list[str]
+
+    def is_of(self, tools: Sequence[Tool], names: Sequence[str], purpose: tuple[object, ...]) -> bool:
+        """Whether it was written of the very same *tools*, under the same *names*, for the same *purpose*."""
+        same = len(tools) == len(self._tools) and all(map(is_, tools, self._tools))
+        return same and names == self._names and purpose == self._purpose
+
+
 @define
 class Specifications:
     """Writes the tools of one request."""
@@ -230,15 +249,32 @@ class Specifications:
     _limit: int
     """Characters of a description."""
 
+    _purpose: tuple[object, ...] = ()
+    """All that a specification depends on beside its tool."""
+
     _schemas: Schemas = field(init=False)
     _moved: list[str] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._schemas = Schemas(self._notes)
 
-    def write(self, tool: Tool) -> dict[str, Any]:
-        """One entry of ``tools``; its description is never empty."""
-        name = self._names.wire(tool.name, tool.place)
+    def write(self, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        """The entries of ``tools``: those of an earlier request, where all tools are of one."""
+        names = [self._names.wire(tool.name, tool.place) for tool in tools]
+        if not tools or not all(tool.kept.lasts for tool in tools):
+            return [*map(self._entry, names, tools)]
+        made = tools[0].kept.made
+        if isinstance(made, _Written) and made.is_of(tools, names, self._purpose):
+            self._notes.again(made.notes)
+        else:
+            with self._notes.logged() as notes:
+                entries = Tools([*map(self._entry, names, tools)])
+            made = tools[0].kept.made = _Written(self._purpose, tools, names, notes, entries, self._moved)
+        self._moved = made.moved
+        return made.entries
+
+    def _entry(self, name: str, tool: Tool) -> dict[str, Any]:
+        """One of them; its description is never empty."""
         schema = self._schemas.clean(tool.schema, tool.place)
         description = self._description(name, tool)
         return {"toolSpecification": {"name": name, "description": description, "inputSchema": {"json": schema}}}

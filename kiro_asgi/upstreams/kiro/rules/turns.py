@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby, pairwise
+from collections.abc import Callable, Sequence
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Any, Final
 
@@ -34,20 +34,30 @@ def merge_neighbours(drafts: list[MessageDraft], notes: Notes) -> list[MessageDr
     merged: list[MessageDraft] = []
     for _, neighbours in groupby(drafts, attrgetter("role")):
         first, *others = neighbours
-        merged.append(first)
         if others and notes.applies("turns.merged", others[0].place, len(others)):
-            _join(first, others)
+            merged.append(_joined(first, others))
         else:
-            merged += others
+            merged += first, *others
     return merged
 
 
-def _join(first: MessageDraft, others: list[MessageDraft]) -> None:
+def _joined(first: MessageDraft, others: Sequence[MessageDraft]) -> MessageDraft:
+    """One message of all."""
+    written = [other.written for other in others]
+    if first.written is None or None in written:
+        _join(first, others)
+        return first
+    joined = first.written.joined(written)
+    if joined is None:
+        _join(first, others)
+        joined = first.written.join(written, first)
+    return joined
+
+
+def _join(first: MessageDraft, others: Sequence[MessageDraft]) -> None:
     first.text = paragraphs(first.text, *(draft.text for draft in others))
     for name in ("images", "documents", "results", "calls", "thinking"):
-        own = getattr(first, name)
-        for draft in others:
-            own += getattr(draft, name)
+        setattr(first, name, [*chain.from_iterable(getattr(draft, name) for draft in (first, *others))])
 
 
 def think_once(drafts: list[MessageDraft], notes: Notes) -> list[MessageDraft]:
