@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.openai.codex import CODEX
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from kiro_asgi.upstreams.settings import AnswerOptions
-from kiro_asgi.wire.sse import SseDecoder
+from kiro_asgi.wire.sse import SseDecoder, encode_sse
 from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, post
@@ -320,6 +320,23 @@ async def test_a_cut_answer_ends_in_an_error(api, pause, direct, sim, caplog):
     assert [each for each in events if '"error"' in each.data] == events[len(whole) : len(whole) + told]
     assert exchange.complete
     assert " cut " in access_line(caplog)
+
+
+@EACH_API
+@pytest.mark.parametrize("error", [{"message": "Overloaded"}, "Overloaded"], ids=["object", "text"])
+async def test_an_error_that_is_not_the_apis_own_ends_the_answer_as_any_error_does(api, error, direct, sim):
+    """Servers that speak an API report in another's form; what follows is not the rest of a whole answer."""
+    begun = START + HELLO if api == "anthropic" else PIECE
+    report = encode_sse("", json.dumps({"error": error}).encode())
+    sim.enqueue(saying(begun + report + WHOLE[NAMES[api]].removeprefix(begun)), operation=OPERATIONS[api])
+    exchange = await asking(api, stream=True).run(direct())
+
+    assert exchange.content.startswith(begun)
+    reported, *behind = SseDecoder().feed([exchange.content.removeprefix(begun)])
+    said = json.loads(reported.data)
+    assert "Overloaded" in json.dumps(said)
+    assert api != "anthropic" or (reported.event, said["type"]) == ("error", "error")
+    assert not any(b'"delta"' in each.data.encode() for each in behind)
 
 
 @on_each_loop

@@ -179,6 +179,20 @@ async def test_a_service_that_knows_neither_name_of_the_limit(gateway, service, 
     assert not has(json.loads(sim.requests[-1].body), both[0])
 
 
+@pytest.mark.parametrize("name", ["thinking", "display", "effort", "output_config", "temperature", "top_p"])
+async def test_a_server_that_lacks_what_it_can_answer_without(name, gateway, service, sim):
+    """Servers that copy the Messages API know no thinking, or no way to show it: they are asked for the answer alone."""
+    told = {"type": "invalid_request_error", "message": f"{name}: Extra inputs are not permitted"}
+    sim.answer_with(refusing("messages", name, say=lambda _: {"type": "error", "error": told}))
+    app = gateway(**slices(service, FORMS["messages"]), fresh=True)
+    sampled = name in ("temperature", "top_p")
+    asks = {name: 0.5} if sampled else {"reasoning_effort": "high", "model": "anthropic/claude-sonnet-4-6"}
+    found = [await asked("messages", asking("openai_chat", "messages", **asks), app, sim) for _ in range(2)]
+    sim.answer_with(None)
+
+    assert found == [(200, 2), (200, 1)]
+
+
 MARKED: Final = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 """A mark for the service's cache, as the client's API has it."""
 

@@ -88,7 +88,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
     match document:
         case {"type": "message_stop"}:
             return _ENDED
-        case {"type": "error"}:
+        case {"type": "error"} | {"error": dict() | str()}:  # servers that speak the API forget the type
             return _FAILED
         case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
             return Sign(usage=messages_counts(usage), tier=_TIERS.get(text_of(usage, "service_tier")))

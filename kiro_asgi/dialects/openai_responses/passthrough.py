@@ -171,7 +171,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
             return _FAILED
         case {"object": "response", "usage": dict(usage)}:
             return Sign(usage=responses_counts(usage), tier=served_tier(document))
-        case {"error": dict()} if "type" not in document:
+        case {"error": dict() | str()} if "type" not in document:
             return _FAILED
     return Sign()
 

@@ -70,6 +70,7 @@ from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
+from kiro_asgi.wire.json import object_of
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
@@ -418,8 +419,38 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         bounded(fields, blocks.marked, notes)
     if MARK in fields or blocks.marked or any(MARK in part for part in (*tools, *fields.get("system", ()))):
         write.written.add(MARK)
+    if options.custom:
+        _leave_out(fields, write)
     guaranteed = form is not None and form.exact and not options.custom
     return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written), said)
+
+
+_DISPENSABLE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "display": ("thinking", "display"),
+        "thinking": ("thinking",),
+        "effort": ("output_config", "effort"),
+        "output_config": ("output_config",),
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        "top_k": ("top_k",),
+        "metadata": ("metadata",),
+    }
+)
+"""Names to the ways to members without which a server that copies the API still answers what was asked."""
+
+
+def _leave_out(fields: dict[str, Any], write: WriteBack) -> None:
+    """Take those out of the body that are not sent, or that the server has refused; the others may be refused."""
+    for name, (*outer, member) in _DISPENSABLE.items():
+        holder = fields.get(outer[0]) if outer else fields
+        if not isinstance(holder, dict) or member not in holder or "format" in object_of(holder[member]):
+            continue  # the schema of an answer is a promise
+        rule = write.without.get(name) or (REFUSED if write.without.get(EVERY) == REFUSED else "")
+        if rule and write.notes.applies(rule, name):
+            del holder[member]
+        else:
+            write.written.add(name)
 
 
 _BEGUN: Final = frozenset({"thinking", "tool_choice", "output_format"})

@@ -318,9 +318,9 @@ class AnthropicUpstream(DirectUpstream):
             rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
             if rule:
                 return evolve(self, adaptations=(*self.adaptations, rule))
-        if (other := self.without_refused(error, rendered)) is not None:
-            return other
-        if error.code != SIGNATURE or not _thought(rendered.document):
+        if error.code != SIGNATURE:
+            return self.without_refused(error, rendered)
+        if not _thought(rendered.document):
             return None
         return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, ADAPTED))
 
