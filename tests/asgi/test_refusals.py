@@ -181,7 +181,7 @@ async def test_a_service_that_knows_neither_name_of_the_limit(gateway, service, 
 
 @pytest.mark.parametrize("name", ["thinking", "display", "effort", "output_config", "temperature", "top_p"])
 async def test_a_server_that_lacks_what_it_can_answer_without(name, gateway, service, sim):
-    """Servers that copy the Messages API know no thinking, or no way to show it: they are asked for the answer alone."""
+    """Servers that copy the Messages API know no thinking, or no way to show it: they are asked without."""
     told = {"type": "invalid_request_error", "message": f"{name}: Extra inputs are not permitted"}
     sim.answer_with(refusing("messages", name, say=lambda _: {"type": "error", "error": told}))
     app = gateway(**slices(service, FORMS["messages"]), fresh=True)
