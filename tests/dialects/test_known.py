@@ -327,6 +327,52 @@ def test_what_was_written_of_a_turn_is_forgotten_with_it(api: Api):
         gc.enable()
 
 
+BIG = "x" * 400_000
+
+
+@each_api
+@pytest.mark.parametrize("big", ["neighbour", "result", "tool"])
+def test_what_was_written_with_others_is_forgotten_with_them(api: Api, big: str):
+    """A turn that is still known holds nothing of one that is not: neither of a neighbour that it was joined to, nor of
+    a later result that was moved to it; nor a tool of another."""
+    first, told = json.loads(api.messages[0]), told_of(api, "and more")
+    (call, _), (_, result) = api.call(0, "a"), api.call(0, "x" * 20_000)
+    begun = [first, told, told]
+    stories = {
+        "neighbour": ([*begun, told_of(api, BIG)], begun),
+        "result": ([first, call, told, result], [first, call, told]),
+        "tool": (begun, begun),
+    }
+    tools = [api.tool(f"f{number}", {}) for number in range(3)]
+    large = [*tools, api.tool("g", {"title": BIG})] if big == "tool" else tools
+    known, dialect = Known(1024 * MIB, lambda: 0.0), api.dialect("one")
+    client = known.of("a client", api.name)
+    assert client is not None
+    bodies = [{**json.loads(api.body(api.messages[:1])), api.array: it} for it in stories[big]]
+    UPSTREAM.render(dialect.parse(json.dumps({**bodies[0], "tools": large}).encode()).prompt, MODEL, KEY)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            prompt = dialect.parse_recalled(json.dumps({**bodies[0], "tools": large}).encode(), (), client).prompt
+            prompt = evolve(prompt, turns=(*prompt.turns, *LATER))
+            UPSTREAM.estimate_tokens(UPSTREAM.render(prompt, MODEL, KEY), ESTIMATOR)
+            del prompt
+        dialect.parse_recalled(json.dumps({**bodies[1], "tools": tools}).encode(), (), client)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+    assert known.size < len(BIG) // 2
+    assert taken < len(BIG) // 2
+
+
+def told_of(api: Api, text: str) -> dict[str, Any]:
+    """A message like the first, with this text."""
+    return json.loads(api.messages[0]) | {"content": text}
+
+
 @each_api
 def test_conversations_that_begin_alike_are_all_known(api: Api):
     """Many go on side by side behind one system text and what all are told of their surroundings."""

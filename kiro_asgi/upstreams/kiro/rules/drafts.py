@@ -83,9 +83,9 @@ class Written:
     item: Message | None = None
     """What it is in the history, once it was there."""
 
-    _others: Sequence[Written | None] = ()
+    _before: Sequence[Written] = ()
     _joined: Written | None = None
-    """What became of it together with these behind it."""
+    """What became of these and it together.  It refers to what stands before it, which is kept as long as it is."""
 
     def again(self) -> MessageDraft:
         """A draft as it was."""
@@ -105,15 +105,17 @@ class Written:
             and not (draft.images or draft.documents)
         )
 
-    def joined(self, others: Sequence[Written | None]) -> MessageDraft | None:
-        """What `join` was told of it and *others*; ``None`` where that is not known."""
-        known = self._joined is not None and len(others) == len(self._others) and all(map(is_, others, self._others))
-        return self._joined.again() if known and self._joined is not None else None
+    def joined(self, before: Sequence[Written]) -> MessageDraft | None:
+        """What `join` was told of *before* and it; ``None`` where that is not known."""
+        if self._joined is None or len(before) != len(self._before) or not all(map(is_, before, self._before)):
+            return None
+        return self._joined.again()
 
-    def join(self, others: Sequence[Written | None], draft: MessageDraft) -> MessageDraft:
-        """Keep *draft*, which became of it and *others*; returns one like it."""
-        draft.written = None  # or what is forgotten would stay until the next collection of cycles
-        self._others, self._joined = others, Written(draft)
+    def join(self, before: Sequence[Written], draft: MessageDraft) -> MessageDraft:
+        """Keep *draft*, which became of *before* and it, in place of what became of those; returns one like it."""
+        for each in before:
+            each._before, each._joined = (), None
+        self._before, self._joined = before, Written(draft)
         return self._joined.again()
 
 
@@ -186,6 +188,8 @@ class MessageWriter(PartWriter[MessageDraft]):
         names = [part.name for part in draft.parts if type(part) is ToolCallPart]
         if attached != (self._images, self._documents) or not self._are_plain(names, draft.place):
             return message  # it depends on what stands before it
+        if not {*map(id, draft.parts)} <= {*map(id, draft.turn.parts)}:
+            return message  # it holds a result of another turn, which may be forgotten before this one
         written = WrittenTurn(message, purpose=self.purpose, parts=tuple(draft.parts), names=names, notes=notes)
         draft.turn.kept.made = written
         return written.again()

@@ -224,10 +224,12 @@ def _require_choice(choice: ToolChoice, tools: list[Tool], notes: Notes) -> None
 
 @frozen(eq=False)
 class _Written:
-    """The tools of a request as they were written; kept with the first."""
+    """The tools of a request as they were written; kept with the last, which is forgotten first."""
 
     _purpose: tuple[object, ...]
-    _tools: Sequence[Tool]
+    _before: Sequence[Tool]
+    """The others: it refers to none that may be forgotten before it, and not to its own."""
+
     _names: Sequence[str]
     notes: Sequence[Note]
     entries: Tools
@@ -235,7 +237,7 @@ class _Written:
 
     def is_of(self, tools: Sequence[Tool], names: Sequence[str], purpose: tuple[object, ...]) -> bool:
         """Whether it was written of the very same *tools*, under the same *names*, for the same *purpose*."""
-        same = len(tools) == len(self._tools) and all(map(is_, tools, self._tools))
+        same = len(tools) == len(self._before) + 1 and all(map(is_, tools, self._before))
         return same and names == self._names and purpose == self._purpose
 
 
@@ -263,13 +265,16 @@ class Specifications:
         names = [self._names.wire(tool.name, tool.place) for tool in tools]
         if not tools or not all(tool.kept.lasts for tool in tools):
             return [*map(self._entry, names, tools)]
-        made = tools[0].kept.made
+        made = tools[-1].kept.made
         if isinstance(made, _Written) and made.is_of(tools, names, self._purpose):
             self._notes.again(made.notes)
         else:
             with self._notes.logged() as notes:
                 entries = Tools([*map(self._entry, names, tools)])
-            made = tools[0].kept.made = _Written(self._purpose, tools, names, notes, entries, self._moved)
+            made = _Written(self._purpose, tools[:-1], names, notes, entries, self._moved)
+            for tool in tools:
+                tool.kept.made = None
+            tools[-1].kept.made = made
         self._moved = made.moved
         return made.entries
 

@@ -43,14 +43,15 @@ def merge_neighbours(drafts: list[MessageDraft], notes: Notes) -> list[MessageDr
 
 def _joined(first: MessageDraft, others: Sequence[MessageDraft]) -> MessageDraft:
     """One message of all."""
-    written = [other.written for other in others]
-    if first.written is None or None in written:
+    written = [draft.written for draft in (first, *others) if draft.written is not None]
+    if len(written) <= len(others):
         _join(first, others)
         return first
-    joined = first.written.joined(written)
+    *before, last = written
+    joined = last.joined(before)
     if joined is None:
         _join(first, others)
-        joined = first.written.join(written, first)
+        joined = last.join(before, first)
     return joined
 
 
