@@ -64,6 +64,7 @@ BOUNDED = {
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},
     "model.budget": {"_of_start": ONCE, "size_of": ONCE},
+    "model.prices": {"Prices.of": NAMED},
     "model.understood": {"understood_parts": PARTS},
     "model.unread": {"_put_together": READ, "accumulated": READ},
     "rendering.schemas": {"_each_object": PROMPT},

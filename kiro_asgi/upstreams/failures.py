@@ -68,8 +68,8 @@ def is_told(text: str) -> bool:
 
 def _error(value: Any) -> Object:
     """An error as an object, whatever it came as; empty for none."""
-    if type(value) is list:
-        return next(filter(None, map(_error, value[:1])), {})
+    if type(value) is list and value:
+        value = value[0]
     if type(value) is dict:
         return value if any(value.values()) else {}
     if type(value) is str and value:

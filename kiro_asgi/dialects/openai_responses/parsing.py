@@ -152,6 +152,8 @@ def _read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Too
     """The options of a request; *value* is its body as it came, which *request* was read from."""
     echoed = {name: value[name] for name in _ECHOED if value.get(name) is not None}
     text = {name: each for name, each in echoed.pop("text", {}).items() if each is not None}
+    if echoed.get("truncation") not in TRUNCATIONS:  # the object has a word of the API's, or none
+        echoed.pop("truncation", None)
     text["format"] = _shown_format(text.get("format") or {"type": "text"})
     if isinstance(choice := echoed.get("tool_choice"), Mapping):
         echoed["tool_choice"] = _shown_choice(choice)
@@ -159,7 +161,7 @@ def _read_options(request: ResponsesBody, value: Mapping[str, Any], toolbox: Too
     return ResponsesOptions(
         **echoed,
         text=text,
-        reasoning={name: word for name, word in reasoning.items() if word},
+        reasoning={name: word for name, word in reasoning.items() if word in REASONING[name]},
         tools=tuple(_shown(tool) for tool in value.get("tools") or ()),
         include=request.include or (),
         conversation=conversation_named(value),
@@ -231,8 +233,7 @@ EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 REASONING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"effort": EFFORTS, "summary": ("auto", "concise", "detailed", "none")}
 )
-"""Members of ``reasoning`` to the words that they are known to have."""
-
+"""Members of ``reasoning`` to the words that they have."""
 
 TRUNCATIONS: Final = ("auto", "disabled")
 
