@@ -110,11 +110,11 @@ def _all_parts(turn: Turn) -> Iterator[Part]:
     yield from turn.content()
 
 
-def read_tools(tools: Iterable[Tool]) -> Iterator[Read]:
-    """What was read of elements that each became one of the *tools*."""
+def read_tools(value: Any, tools: Iterable[Tool]) -> Read:
+    """What was read of an element that became *tools*; *value* is as of `Element`."""
     for tool in tools:
         tool.kept.lasts = True
-        yield Read(tool)
+    return Read(value)
 
 
 class Recalled(Protocol):

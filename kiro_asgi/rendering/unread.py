@@ -103,6 +103,10 @@ class WriteBack:
                 plain.append(text)
         return plain, others
 
+    def rule_against(self, name: str) -> str:
+        """The rule by which the gateway's own member, or mark, of this *name* is not sent; empty for none."""
+        return self.without.get(name) or (REFUSED if self.without.get(EVERY) == REFUSED else "")
+
     def opaque(self, part: Opaque) -> dict[str, Any] | None:
         """A part as its API has it; ``None`` where that is another one, or its kind is not sent."""
         kind = part.value.get("type")

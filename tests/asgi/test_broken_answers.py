@@ -318,17 +318,22 @@ WORDLESS: Final[Mapping[str, tuple[bytes, bytes]]] = {
 """Form to answers that do not say why they ended: with a text, and with nothing."""
 
 
+async def assert_named(rule: str, client: str, form: str, answers: Parts, parts: tuple[Any, Any, Any]) -> None:
+    """Assert that of *answers* the one with a text reaches the client, with this *rule*, and the other is a failure."""
+    text, nothing = answers
+    exchange = await told(client, form, text, False, *parts)
+    assert b"Hi" in exchange.content
+    assert rule in exchange.headers[RULES].split(", ")
+
+    exchange = await told(client, form, nothing, False, *parts)
+    assert exchange.status in FAILED
+
+
 @pytest.mark.parametrize("form", WORDLESS)
 @EACH_CLIENT
 async def test_an_end_without_a_word_is_named(client, form, gateway, service, sim):
     """What there is reaches the client, with a notice; nothing at all is no success."""
-    text, nothing = WORDLESS[form]
-    exchange = await told(client, form, text, False, gateway, service, sim)
-    assert b"Hi" in exchange.content
-    assert MISSING.code in exchange.headers[RULES].split(", ")
-
-    exchange = await told(client, form, nothing, False, gateway, service, sim)
-    assert exchange.status in FAILED
+    await assert_named(MISSING.code, client, form, WORDLESS[form], (gateway, service, sim))
 
 
 CALLING: Final[Mapping[str, tuple[bytes, bytes]]] = {
@@ -356,10 +361,4 @@ CALLING: Final[Mapping[str, tuple[bytes, bytes]]] = {
 @EACH_CLIENT
 async def test_a_call_that_was_lost_is_named(client, form, gateway, service, sim):
     """The service lost it: what it said besides reaches the client, with a notice, and nothing is no success."""
-    text, nothing = CALLING[form]
-    exchange = await told(client, form, text, False, gateway, service, sim)
-    assert b"Hi" in exchange.content
-    assert NO_CALL in exchange.headers[RULES].split(", ")
-
-    exchange = await told(client, form, nothing, False, gateway, service, sim)
-    assert exchange.status in FAILED
+    await assert_named(NO_CALL, client, form, CALLING[form], (gateway, service, sim))

@@ -372,7 +372,7 @@ def _recalled(body: bytes, decoder: ArrayDecoder) -> tuple[ParsedRequest, Mappin
         decoder.parts.clear()
         return parse_messages(body), {}
     prompt = _prompt(request, _sampling(request), before)
-    tools = read_tools(prompt.tools[len(before.tools) :])
+    tools = (read_tools(tool, (tool,)) for tool in prompt.tools[len(before.tools) :])
     return _parsed(prompt, request), {"tools": tools, "messages": _lasting(prompt, request, before)}
 
 

@@ -238,7 +238,6 @@ _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
 KNOWN_EFFORTS: Final = ("none", *_EFFORTS)
 """Words of ``reasoning_effort``, and of OpenRouter's ``reasoning.effort``."""
 
-
 _TYPES: Final = MappingProxyType(
     {
         "enabled": ThinkingMode.ENABLED,
@@ -380,7 +379,8 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
     checked = set(map(id, tools))
     lasting = takewhile(lambda tool: id(tool) in checked, new)  # up to the first that a choice leaves out
     taken = _lasting(conversation.taken[len(before.messages) :])
-    return ParsedRequest(prompt, request.stream is True, options), {"tools": read_tools(lasting), "messages": taken}
+    new_tools = (read_tools(tool, (tool,)) for tool in lasting)
+    return ParsedRequest(prompt, request.stream is True, options), {"tools": new_tools, "messages": taken}
 
 
 def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
@@ -458,12 +458,7 @@ def _demands(request: ChatRequestBody) -> Iterator[Demand]:
 
 
 _NO_LOGPROBS: Final = "log probabilities are not available"
-_DEMANDED: Final = MappingProxyType(
-    {
-        "logprobs": _NO_LOGPROBS,
-        "top_logprobs": _NO_LOGPROBS,
-    }
-)
+_DEMANDED: Final = MappingProxyType({"logprobs": _NO_LOGPROBS, "top_logprobs": _NO_LOGPROBS})
 """Fields that only services of the API can be asked for, each with why others cannot."""
 
 

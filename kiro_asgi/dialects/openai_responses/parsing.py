@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
-from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_turn, recalling
+from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_tools, read_turn, recalling
 from kiro_asgi.dialects.openai_common import LONGEST, UNKNOWN_EFFORT, handling_of, read_verbosity
 from kiro_asgi.dialects.openai_responses.compaction import compacting, is_triggered, superseded
 from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
@@ -421,9 +421,7 @@ def _lasting_tools(
     for given, collected in zip((value.get("tools") or ())[len(before.tools) :], new, strict=True):
         if not done.issuperset(map(id, collected.tools.values())):
             return
-        for tool in collected.tools.values():
-            tool.kept.lasts = True
-        yield Read(_Known(given, collected))
+        yield read_tools(_Known(given, collected), collected.tools.values())
 
 
 def _lasting_items(items: Sequence[Mapping[str, Any]], taken: Sequence[Taken | None], start: int) -> Iterator[Read]:

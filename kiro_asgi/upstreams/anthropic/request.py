@@ -53,7 +53,7 @@ from kiro_asgi.rendering.schemas import is_closed, object_schema, schema_instruc
 from kiro_asgi.rendering.strict_turns import Draft, merged, strict_turns
 from kiro_asgi.rendering.tools import called, distinct, require_choice
 from kiro_asgi.rendering.turns import begun, ended, is_resumed, lifted, sendable
-from kiro_asgi.rendering.unread import EVERY, REFUSED, WriteBack
+from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.anthropic.blocks import API, as_server_calls
 from kiro_asgi.upstreams.anthropic.content import (
     DOCUMENTS,
@@ -412,8 +412,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     said = write.whole(fields, prompt, options.words, _BEGUN)
     if user_id and not {"metadata", "user_id"} & {*fields, *options.without}:
         fields["metadata"] = {"user_id": user_id}
-    rule = options.without.get(MARK) or (REFUSED if options.without.get(EVERY) == REFUSED else "")
-    if rule:
+    if rule := write.rule_against(MARK):
         unmarked(fields, blocks.marked, rule, notes)
     else:
         bounded(fields, blocks.marked, notes)
@@ -446,8 +445,7 @@ def _leave_out(fields: dict[str, Any], write: WriteBack) -> None:
         holder = fields.get(outer[0]) if outer else fields
         if not isinstance(holder, dict) or member not in holder or "format" in object_of(holder[member]):
             continue  # the schema of an answer is a promise
-        rule = write.without.get(name) or (REFUSED if write.without.get(EVERY) == REFUSED else "")
-        if rule and write.notes.applies(rule, name):
+        if (rule := write.rule_against(name)) and write.notes.applies(rule, name):
             del holder[member]
         else:
             write.written.add(name)

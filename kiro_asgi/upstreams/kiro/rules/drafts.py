@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.rendering.strict_turns import Draft
-from kiro_asgi.upstreams.kiro.rules.kept import Message
+from kiro_asgi.upstreams.kiro.rules.kept import Message, are_same
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
 
 IMAGES: Final = Accepted(by_subtype("image/png", "image/jpeg", "image/gif", "image/webp"))
@@ -107,9 +106,7 @@ class Written:
 
     def joined(self, before: Sequence[Written]) -> MessageDraft | None:
         """What `join` was told of *before* and it; ``None`` where that is not known."""
-        if self._joined is None or len(before) != len(self._before) or not all(map(is_, before, self._before)):
-            return None
-        return self._joined.again()
+        return self._joined.again() if self._joined is not None and are_same(before, self._before) else None
 
     def join(self, before: Sequence[Written], draft: MessageDraft) -> MessageDraft:
         """Keep *draft*, which became of *before* and it, in place of what became of those; returns one like it."""
@@ -134,7 +131,7 @@ class WrittenTurn(Written):
 
     def is_of(self, parts: Sequence[Part], purpose: tuple[object, ...]) -> bool:
         """Whether it was written of the very same *parts* for the same *purpose*."""
-        return len(parts) == len(self.parts) and all(map(is_, parts, self.parts)) and purpose == self.purpose
+        return are_same(parts, self.parts) and purpose == self.purpose
 
 
 NO_OUTPUT: Final = "The tool gave no output."

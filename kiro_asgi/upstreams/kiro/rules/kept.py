@@ -6,13 +6,19 @@ tools themselves, see `kiro_asgi.model.prompt.Kept`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 from kiro_asgi.wire.json import dumps
 
 T = TypeVar("T")
 S = TypeVar("S", bound="_Fragment")
+
+
+def are_same(these: Sequence[object], those: Sequence[object]) -> bool:
+    """Whether the very same objects are in both, in one order."""
+    return len(these) == len(those) and all(map(is_, these, those))
 
 
 class _Fragment:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.rendering.names import WireNames
 from kiro_asgi.rendering.schemas import COMBINATORS, DEFINITIONS, flat, schema_instructions, target
-from kiro_asgi.upstreams.kiro.rules.kept import Tools
+from kiro_asgi.upstreams.kiro.rules.kept import Tools, are_same
 from kiro_asgi.upstreams.kiro.rules.texts import Texts
 
 DROPPED: Final = frozenset(
@@ -237,8 +236,7 @@ class _Written:
 
     def is_of(self, tools: Sequence[Tool], names: Sequence[str], purpose: tuple[object, ...]) -> bool:
         """Whether it was written of the very same *tools*, under the same *names*, for the same *purpose*."""
-        same = len(tools) == len(self._before) + 1 and all(map(is_, tools, self._before))
-        return same and names == self._names and purpose == self._purpose
+        return are_same(tools[:-1], self._before) and names == self._names and purpose == self._purpose
 
 
 @define
