@@ -82,6 +82,23 @@ status 429."""
 WEBSOCKET_BAD_FRAMES: Final = 5
 """Frames of one WebSocket in a row that are no JSON objects with a type; then it is closed with 1007."""
 
+# Names.
+
+MODEL_CHARACTERS: Final = 512
+"""The name of a model.  One that a client asks for and is longer is refused with 404 before it is compared with any
+other; one that a service lists is left out of its list."""
+
+KEY_CHARACTERS: Final = 8_192
+"""A key that a client shows; a longer one is none of the gateway's, and the host is not asked about it."""
+
+NAME_CHARACTERS: Final = 4_096
+"""Any other name or word of a request that is compared, counted by, repeated in messages or stored under: of a tool, a
+session, an end user, a role, an effort, a format.  400 with the place beyond it."""
+
+ID_CHARACTERS: Final = 256 * 1024
+"""The id of a call, a response or an item: some gateways put the signature of a call into its id.  400 with the place
+beyond it; what is stored is not looked for by a longer one."""
+
 # Documents and schemas.
 
 JSON_DEPTH: Final = 128

@@ -18,7 +18,19 @@ from tests.public import PUBLIC
 ROOT = Path(kiro_asgi.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 
-SANS_IO = ("errors", "limits", "setting", "model", "wire", "stages", "rendering", "upstreams", "dialects", "recovery")
+SANS_IO = (
+    "errors",
+    "limits",
+    "patterns",
+    "setting",
+    "model",
+    "wire",
+    "stages",
+    "rendering",
+    "upstreams",
+    "dialects",
+    "recovery",
+)
 FORBIDDEN_WITHOUT_IO = {"asyncio", "socket", "ssl", "threading", "time", "logging", "os"}
 
 FACTS = "errors limits"
@@ -29,6 +41,7 @@ ANYIO = "anyio attrs"
 ROOMS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "limits": ("", ""),
+    "patterns": ("", "attrs"),
     "setting": ("", "attrs"),
     "interface": ("", "attrs"),
     "extension": ("errors setting interface", "attrs"),
@@ -38,14 +51,14 @@ ROOMS: dict[str, tuple[str, str]] = {
     "visible": ("", ""),
     "_version": ("", ""),
     "named": ("errors", ""),
-    "model": (FACTS, "attrs"),
+    "model": (f"{FACTS} patterns", "attrs"),
     "wire": (FACTS, "attrs"),
     "state": (f"{FACTS} loops private extension", f"{ANYIO} valkey"),
     "stages": (f"{FACTS} model wire.json interface extension", "attrs"),
     "recovery": ("model stages", ""),
-    "quota": ("errors setting loops visible state", ANYIO),
+    "quota": ("errors patterns setting loops visible state", ANYIO),
     "rendering": (PURE, "attrs"),
-    "upstreams": (f"{PURE} setting redaction _version rendering interface", "attrs"),
+    "upstreams": (f"{PURE} patterns setting redaction _version rendering interface", "attrs"),
     "dialects": (f"{PURE} setting interface", "attrs cattrs"),
     "observers": (f"{FACTS} visible model state.pending stages extension", f"{ANYIO} opentelemetry prometheus_client"),
     "simulator": ("wire", f"{ANYIO} h11"),
@@ -62,12 +75,13 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
     "asgi": (f"{FACTS} loops interface dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} setting interface extension redaction model wire state stages quota upstreams dialects.known "
+        f"{FACTS} patterns setting interface extension redaction model wire state stages quota upstreams "
+        "dialects.known "
         "observers tapes config net",
         ANYIO,
     ),
     "asgi.exchange": (
-        f"{PURE} loops private state quota upstreams dialects observers config net asgi asgi.kept",
+        f"{PURE} patterns loops private state quota upstreams dialects observers config net asgi asgi.kept",
         ANYIO,
     ),
     "asgi.door": (

@@ -59,7 +59,7 @@ BOUNDED = {
         "SchemaWriter._of": OWN,
         "SchemaWriter._tagged": OWN,
     },
-    "dialects.structure": {"_problems": REQUEST},
+    "dialects.structure": {"_problems": REQUEST, "is_worded": OWN},
     "interface": {"_unlike": OWN, "_value_lacks": OWN, "lacks": OWN},
     "inspector.recordings": {"_unmarked": READ},
     "inspector.replays": {"_payload": SHOWN, "as_value": SHOWN},

@@ -36,6 +36,7 @@ from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses import fields
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.structure import LONGEST
 from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.dialects.unserved import UNSERVED
 from kiro_asgi.inspector.sentences import CODES, ERRORS
@@ -133,6 +134,14 @@ def fixed_limits() -> Iterator[Row]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             assert isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant), f"{node.target.id}: no docstring"
             yield f"``{node.target.id}``", f"{getattr(limits, node.target.id):,}", first_line(str(doc.value.value))
+
+
+def named_members() -> Iterator[Row]:
+    """The members of requests whose texts are names or words."""
+    yield "Longest", "Members"
+    for limit in dict.fromkeys(LONGEST.values()):
+        members = sorted(name for name, most in LONGEST.items() if most == limit)
+        yield f"{limit:,} characters", ", ".join(f"``{name}``" for name in members)
 
 
 def presets() -> Iterator[Row]:
@@ -603,6 +612,7 @@ TABLES: dict[str, tuple[Callable[[], Iterable[Row]], str]] = {
     "services": (services, "24 62 14"),
     "limit-settings": (limit_settings, "30 14 56"),
     "limits": (fixed_limits, "30 14 56"),
+    "named-members": (named_members, "24 76"),
     "presets": (presets, "40 20 40"),
     "measures": (measures, "34 12 24 30"),
     "routes": (routes, "40 12 30 18"),

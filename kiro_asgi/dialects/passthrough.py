@@ -27,6 +27,7 @@ from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import structure_value
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
+from kiro_asgi.model.conversion import is_model
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import Tier
@@ -82,7 +83,7 @@ class RequestPeek:
     """The facts of a request that decide where it goes; everything else is in its bytes."""
 
     body: bytes = field(repr=False)
-    model: str
+    model: str = field(validator=is_model)
     """As the client wrote it."""
 
     stream: bool

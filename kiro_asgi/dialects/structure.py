@@ -29,7 +29,13 @@ from cattrs.errors import (
 from cattrs.gen import make_dict_structure_fn, override
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.limits import JSON_VALUES, LARGEST_INTEGER, REQUEST_DEPTH
+from kiro_asgi.limits import (
+    ID_CHARACTERS,
+    JSON_VALUES,
+    LARGEST_INTEGER,
+    NAME_CHARACTERS,
+    REQUEST_DEPTH,
+)
 from kiro_asgi.wire.json import Decoder, JsonError, deep_place, loads
 
 T = TypeVar("T")
@@ -46,6 +52,23 @@ MAX_PROBLEMS: Final = 5
 
 MAX_ECHO: Final = 60
 """Most characters of an offending word that are repeated."""
+
+
+_NAMES: Final = (
+    *("name", "namespace", "allowed_function_names", "role", "type", "mode", "status", "display", "execution"),
+    *("effort", "reasoning_effort", "thinking_level", "generate_summary", "summary", "verbosity", "truncation"),
+    *("include", "modalities", "response_modalities", "response_mime_type", "mime_type", "media_type"),
+    *("encoding_format", "input_type", "allowed_domains", "blocked_domains", "exclude_domains"),
+    *("user", "safety_identifier", "prompt_cache_key"),
+)
+_IDS: Final = ("id", "call_id", "tool_call_id", "tool_use_id", "previous_response_id", "conversation", "file_id")
+
+LONGEST: Final[Mapping[str, int]] = MappingProxyType(
+    {**dict.fromkeys(_NAMES, NAME_CHARACTERS), **dict.fromkeys(_IDS, ID_CHARACTERS)}
+)
+"""Members whose texts are compared, counted by, repeated in messages or stored under, whichever API has them, to how
+many characters each may have.  What is not here is content, which is only handed on; ``model`` is
+`kiro_asgi.model.conversion.is_model`'s."""
 
 
 @frozen
@@ -285,6 +308,24 @@ def _exactly(cls: type) -> Hook:
     return hook
 
 
+def is_worded(kind: Any) -> bool:
+    """Whether values of a member of this *kind* are texts, or several, and no objects."""
+    return kind is str or (not has(kind) and not _is_mapping(kind) and any(map(is_worded, get_args(kind))))
+
+
+def _short(hook: Hook, most: int) -> Hook:
+    """*hook* for texts of at most *most* characters each."""
+
+    def limited(value: Any, of: Any) -> Any:
+        found = hook(value, of)
+        for text in found if type(found) is tuple else (found,):
+            if type(text) is str and len(text) > most:
+                raise ValueMismatch(f"is longer than {most:,} characters")
+        return found
+
+    return limited
+
+
 def _integer(value: Any, _: Any) -> int:
     if type(value) is not int:
         raise _mismatch(_KINDS[int], value)
@@ -308,6 +349,9 @@ def _object(cls: Any, converter: Converter) -> Hook:
     """The generated hook of an attrs class, which itself would also look for fields in a string or a list."""
     types = members_of(cls)
     about: Any = {name: override(omit=True) for name in fields_dict(cls) if name not in types}
+    for name, kind in types.items():
+        if name in LONGEST and is_worded(kind):
+            about[name] = override(struct_hook=_short(converter.get_structure_hook(kind), LONGEST[name]))
     inner = make_dict_structure_fn(cls, converter, _cattrs_detailed_validation=converter.detailed_validation, **about)
     known = _TAGS.union(types)
     objects = [name for name, kind in types.items() if any(map(has, get_args(kind) or (kind,)))]
@@ -485,15 +529,16 @@ def _tagged(union: Tagged, converter: Converter) -> Hook:
         if word is None:
             word = default
         if type(word) is not str:
-            raise _bad_tag(tag, value)
+            raise _bad_tag(tag, _mismatch("a string", value[tag]) if tag in value else KeyError(tag))
+        if len(word) > NAME_CHARACTERS:
+            raise _bad_tag(tag, ValueMismatch(f"is longer than {NAME_CHARACTERS:,} characters"))
         found = table.get(word) or next((it for ending, it in endings.items() if word.endswith(ending)), None)
         return Raw(value) if found is None else found[0](value, found[1])
 
     return hook
 
 
-def _bad_tag(tag: str, value: Mapping[str, Any]) -> ClassValidationError:
-    problem: Exception = _mismatch("a string", value[tag]) if tag in value else KeyError(tag)
+def _bad_tag(tag: str, problem: Exception) -> ClassValidationError:
     problem.add_note(AttributeValidationNote(f"at {tag}", tag, str))
     return ClassValidationError("bad tag", [problem], dict)
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from attrs import Attribute
 
+from kiro_asgi.errors import RequestError, UnknownModel
+from kiro_asgi.limits import MODEL_CHARACTERS, NAME_CHARACTERS
+
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
+
+_SHOWN: Final = 100
+"""Characters of a name that messages repeat."""
 
 
 def member(kind: type[E], value: object) -> E:
@@ -71,3 +77,30 @@ def is_text(made: object, attribute: Attribute[Any], value: object) -> None:
     """
     if not isinstance(value, str):
         raise TypeError(f"{type(made).__name__}.{attribute.name} must be text, not {value!r:.60}")
+
+
+def is_model(made: object, attribute: Attribute[Any], value: object) -> None:
+    """Refuse what cannot be a model's name, before anything is compared with it.
+
+    Raises:
+        TypeError: It is no text.
+        UnknownModel: It is too long; with the beginning of it.
+    """
+    if not isinstance(value, str):
+        is_text(made, attribute, value)
+    elif len(value) > MODEL_CHARACTERS:
+        raise UnknownModel(
+            f"model: {value[:_SHOWN]}… is longer than the name of any model ({MODEL_CHARACTERS} characters)",
+            code="model_not_found",
+            param="model",
+        )
+
+
+def require_name(name: str, place: str) -> None:
+    """Refuse a name or word that is too long for one.
+
+    Raises:
+        RequestError: With *place*.
+    """
+    if len(name) > NAME_CHARACTERS:
+        raise RequestError(f"{place}: is longer than {NAME_CHARACTERS:,} characters", code="invalid_value", param=place)

@@ -10,7 +10,9 @@ import struct
 from collections.abc import Sequence
 from math import isfinite
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+
+from kiro_asgi.model.conversion import is_model
 
 Input = str | tuple[int, ...]
 """A text, or the tokens of one, which only the tokenizer of the model that is asked can make."""
@@ -23,7 +25,7 @@ WIDTH = 4
 class EmbeddingPrompt:
     """What vectors are asked for."""
 
-    model: str
+    model: str = field(validator=is_model)
     """As the client wrote it."""
 
     inputs: tuple[Input, ...]

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from kiro_asgi.model.conversion import require_name
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.rules import Loss, Rule
 
@@ -39,6 +40,10 @@ class Tier(Enum):
     """By capacity that was bought."""
 
 
+def _is_user(made: Handling, attribute: object, value: str) -> None:
+    require_name(value, made.places.get("user", "the end user's id"))
+
+
 @frozen
 class Handling:
     """What one request says; by default nothing."""
@@ -47,7 +52,7 @@ class Handling:
     labels: Mapping[str, str] = field(factory=dict)
     """Pairs by which the client's owner finds the request again."""
 
-    user: str = field(default="", repr=False)
+    user: str = field(default="", repr=False, validator=_is_user)
     """Id of the end user, the same in each of their requests; empty where there is none."""
 
     retention: str = ""

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
 from kiro_asgi.model.events import SideRun, Usage, UsageSource
 from kiro_asgi.model.handling import Tier
-
-T = TypeVar("T")
+from kiro_asgi.patterns import Pattern, first_of
 
 _MILLION: Final = 1_000_000
 
@@ -154,10 +152,10 @@ def _counted(run: SideRun) -> Usage:
     return Usage(run.input_tokens, run.output_tokens, run.cache_read_tokens, run.cache_write_tokens)
 
 
-def row_of(text: str) -> tuple[str, tuple[float, ...]]:
+def row_of(text: str) -> tuple[Pattern, tuple[float, ...]]:
     """Pattern and numbers of a row such as ``gpt-*=1.25/10``."""
     pattern, _, numbers = text.rpartition("=")
-    return pattern, tuple(map(float, numbers.split("/")))
+    return Pattern(pattern), tuple(map(float, numbers.split("/")))
 
 
 def rates_of(numbers: Iterable[float]) -> Rates:
@@ -175,17 +173,17 @@ def rates_of(numbers: Iterable[float]) -> Rates:
 class Prices:
     """The prices of all models, as far as the operator has named them."""
 
-    rates: tuple[tuple[str, Rates], ...] = ()
+    rates: tuple[tuple[Pattern, Rates], ...] = ()
     """Pattern of models to their rates; the first that fits counts."""
 
-    thinking: tuple[tuple[str, float], ...] = ()
+    thinking: tuple[tuple[Pattern, float], ...] = ()
     """The same for the price of a token of thinking."""
 
-    images: tuple[tuple[str, float], ...] = ()
+    images: tuple[tuple[Pattern, float], ...] = ()
     """The same for that of a token of an image."""
 
-    requests: tuple[tuple[str, float], ...] = ()
-    credits: tuple[tuple[str, float], ...] = ()
+    requests: tuple[tuple[Pattern, float], ...] = ()
+    credits: tuple[tuple[Pattern, float], ...] = ()
     table: Mapping[str, Price] = field(factory=dict, repr=False)
     """Prices by exact name, for models that no pattern fits."""
 
@@ -200,21 +198,17 @@ class Prices:
     def of(self, upstream: str, model: str) -> Price | None:
         """The price of *model* at *upstream*; ``None`` where it has none."""
         names = f"{upstream}/{model}", model
-        rates = _first(self.rates, names)
-        request, credit = _first(self.requests, names), _first(self.credits, names)
+        rates = first_of(self.rates, names)
+        request, credit = first_of(self.requests, names), first_of(self.credits, names)
         listed = next((self.table[name] for name in names if name in self.table), None)
         price = listed if rates is None else Price(rates=rates)
         if price is None and request is None and credit is None:
             return None
         price = evolve(price or Price(), of_model=partial(self.of, upstream), credit=credit or 0.0)
         price = price if request is None else evolve(price, request=request)
-        own = {"thinking": _first(self.thinking, names), "image": _first(self.images, names)}
+        own = {"thinking": first_of(self.thinking, names), "image": first_of(self.images, names)}
         given: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
         return price.having(given) if given else price
-
-
-def _first(rows: Iterable[tuple[str, T]], names: tuple[str, ...]) -> T | None:
-    return next((value for pattern, value in rows if any(fnmatchcase(name, pattern) for name in names)), None)
 
 
 # A table in LiteLLM's form.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import RequestError
-from kiro_asgi.model.conversion import is_text, member, several, texts
+from kiro_asgi.model.conversion import is_model, is_text, member, require_name, several, texts
 from kiro_asgi.model.handling import Handling
 from kiro_asgi.model.unread import Unread
 
@@ -476,6 +476,10 @@ class Demand:
     """Why no other service can be asked."""
 
 
+def _is_session(made: object, attribute: object, value: str) -> None:
+    require_name(value, "the name of the session")
+
+
 _TURN: Final = frozenset((Turn,))
 _TOOL: Final = frozenset((Tool,))
 
@@ -488,7 +492,7 @@ class Prompt:
     `ValueError` for what cannot be.
     """
 
-    model: str = field(validator=is_text)
+    model: str = field(validator=is_model)
     """The name the client used; answers echo it."""
 
     turns: tuple[Turn, ...] = field(default=(), converter=_turns)
@@ -503,7 +507,7 @@ class Prompt:
     handling: Handling = field(factory=Handling, eq=False, kw_only=True)
     """The tier, labels and user, for services that have words for them."""
 
-    session: str = ""
+    session: str = field(default="", validator=_is_session)
     """The client's name of the session that this belongs to, the same in each request; empty where it has none.
     It is sent to no upstream as it is."""
 

@@ -9,7 +9,7 @@ import anyio
 from attrs import define, evolve, field
 
 from kiro_asgi.errors import KiroAsgiError, UnknownModel, UpstreamTimeout
-from kiro_asgi.limits import MODEL_PAGES
+from kiro_asgi.limits import MODEL_CHARACTERS, MODEL_PAGES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
@@ -253,7 +253,8 @@ class Catalogue:
 
     async def _pages(self) -> tuple[ModelCard, ...]:
         listed = await pages(self._source.ask, self._source.parse)
-        return tuple({card.id: card for page in listed for card in page.cards}.values())
+        cards = {card.id: card for page in listed for card in page.cards if len(card.id) <= MODEL_CHARACTERS}
+        return tuple(cards.values())
 
 
 async def pages(ask: Callable[[str], Awaitable[bytes]], parse: Callable[[bytes], ModelPage]) -> list[ModelPage]:

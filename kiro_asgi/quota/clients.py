@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from math import inf, isfinite
 from typing import Any, Final
 
 from attrs import Attribute, evolve, field, fields, frozen
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.patterns import Pattern
 from kiro_asgi.quota.settings import MOST_COUNTED, Allowance, GroupSettings, KeySettings
 
 _NAME_CHARACTERS: Final = 200
@@ -117,11 +117,17 @@ class Client:
     disabled: bool = field(default=False, validator=_flag)
     """Refuse it."""
 
+    _permitted: tuple[Pattern, ...] = field(init=False, eq=False, repr=False)
+
+    @_permitted.default
+    def _read(self) -> tuple[Pattern, ...]:
+        return tuple(map(Pattern, self.models))
+
     def permits(self, model: str) -> bool:
         """Whether it may ask for *model*, which is ``upstream/model``."""
         if self.upstreams and model.partition("/")[0] not in self.upstreams:
             return False
-        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+        return not self.models or any(pattern.fits(model) for pattern in self._permitted)
 
     @property
     def expires_at(self) -> float:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from kiro_asgi.errors import ConfigError
+from kiro_asgi.patterns import Pattern
 
 
 @frozen
@@ -34,32 +35,17 @@ class Target:
 class Row:
     """One row of the operator's table."""
 
-    pattern: str
-    """A name for a model; ``*`` stands for any text."""
+    pattern: Pattern
+    """Names of models."""
 
     targets: tuple[tuple[str, str], ...]
     """Upstream and model, in the order in which they are asked; without a model, the name itself."""
 
-    def matches(self, name: str) -> bool:
-        """Whether *name* is meant; found in linear time, since a client may send any name."""
-        first, *others = self.pattern.split("*")
-        if not others:
-            return name == first
-        *middle, last = others
-        if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
-            return False
-        at, end = len(first), len(name) - len(last)
-        for part in middle:
-            found = name.find(part, at, end)
-            if found < 0:
-                return False
-            at = found + len(part)
-        return True
-
     @property
     def rank(self) -> tuple[bool, int]:
         """Greater for the more particular of two rows that match."""
-        return "*" not in self.pattern, len(self.pattern.replace("*", ""))
+        written = self.pattern.text
+        return "*" not in written, len(written.replace("*", ""))
 
 
 @frozen
@@ -96,7 +82,7 @@ class Registry:
         prefixed = self.prefixed(name)
         if prefixed is not None:
             return (prefixed,)
-        matching = [row for row in self.rows if row.matches(name)]
+        matching = [row for row in self.rows if row.pattern.fits(name)]
         if not matching:
             return ()
         best = max(matching, key=lambda row: row.rank)
@@ -130,4 +116,4 @@ def _row(entry: str) -> Row:
         raise ConfigError(
             f"routing.models: {entry[:100]!r} is not written as name=upstream/model", code="routing.models"
         )
-    return Row(pattern.strip(), tuple((upstream, model) for upstream, _, model in pairs))
+    return Row(Pattern(pattern.strip()), tuple((upstream, model) for upstream, _, model in pairs))

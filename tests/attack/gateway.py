@@ -74,6 +74,9 @@ def _sqlite(name: str) -> dict[str, str]:
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
     "large": Setting(),
+    "priced": Setting(
+        {"KIRO_ASGI__PRICES__MODELS": ",".join(f"*sonnet-{at}*=1/2,*opus*{at}*x=1/2" for at in range(5))},
+    ),
     "narrow": Setting(_known(connections="2", write_timeout="2")),
     "hasty": Setting(
         {**_known(connections="64", write_timeout="2"), "KIRO_ASGI__CUSTOM__HOSTILE__FIRST_TOKEN_TIMEOUT": "10"}

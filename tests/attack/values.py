@@ -94,6 +94,22 @@ async def _sent(attack: Attack, first: bytes, headers: bytes, body: bytes = b"")
     return data
 
 
+@row(
+    "a model's name of 3 and of 8 MB, in each API, against ten patterns with prices",
+    "404 with the beginning of the name",
+    gateway="priced",
+    seconds=20,
+)
+async def long_models(attack: Attack) -> None:
+    for size in (3_000_000, 8_000_000):
+        for letters in ("s", "opus"):
+            name = f"{HOSTILE}/" + letters * (size // len(letters))
+            for api in PATHS:
+                reply = await attack.ask(api, "attack:words", 404, model=name)
+                attack.want(len(reply.text) < 2_000, "all of the name is in the answer")
+    attack.want(len(attack.gateway.log()) < 200_000, "all of the name is in the log")
+
+
 @row("130 invented names of models", "a row of usage for 100 of them", gateway="inspected", seconds=40)
 async def invented_models(attack: Attack) -> None:
     service = HOSTILE.partition("/")[0]

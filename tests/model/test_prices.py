@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kiro_asgi.model.events import Metering, SideRun, Usage, UsageSource
 from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prices import Money, Price, Prices, Rates, rates_of, read_table, row_of
+from kiro_asgi.patterns import Pattern
 
 COUNTED, ESTIMATED = UsageSource.UPSTREAM, UsageSource.ESTIMATE
 RATES = Rates(input=1.0, output=10.0, cache_read=0.1, cache_write=1.25, thinking=20.0)
@@ -96,10 +97,14 @@ def test_requests_and_credits_cost_beside_tokens_or_without_them():
 
 
 PRICES = Prices(
-    rates=(("claude-opus-*", Rates(input=5.0)), ("kiro/claude-*", Rates(input=0.0)), ("claude-*", Rates(input=3.0))),
-    thinking=(("claude-haiku-*", 9.0),),
-    requests=(("openai/*", 0.5),),
-    credits=(("kiro/*", 2.0),),
+    rates=(
+        (Pattern("claude-opus-*"), Rates(input=5.0)),
+        (Pattern("kiro/claude-*"), Rates(input=0.0)),
+        (Pattern("claude-*"), Rates(input=3.0)),
+    ),
+    thinking=((Pattern("claude-haiku-*"), 9.0),),
+    requests=((Pattern("openai/*"), 0.5),),
+    credits=((Pattern("kiro/*"), 2.0),),
     table={
         "gpt-5": Price(rates=Rates(input=1.0), above=((9, Rates(input=2.0)),)),
         "gemini/gemini-pro": Price(rates=Rates(input=7.0)),
@@ -132,7 +137,7 @@ def test_without_prices_nothing_has_one():
 def test_a_row_has_prices_of_a_million_tokens():
     pattern, numbers = row_of("a=b/claude-*=3/15/0.3")
 
-    assert pattern == "a=b/claude-*"
+    assert pattern == Pattern("a=b/claude-*")
     assert rates_of(numbers) == Rates(input=3e-06, output=1.5e-05, cache_read=pytest.approx(3e-07))
 
 
@@ -202,7 +207,7 @@ def test_a_tier_may_have_a_price_of_its_own(tier, tokens, expected):
 
 def test_a_price_that_the_operator_sets_holds_at_each_tier():
     """Of thinking and images, whatever the table says."""
-    prices = Prices(table=read_table({"m": TIERED}), thinking=(("m", 1.0),))
+    prices = Prices(table=read_table({"m": TIERED}), thinking=((Pattern("m"), 1.0),))
     usage = Usage(*(0, 7, 0, 0, 7), output_source=COUNTED, thinking_source=COUNTED, tier=Tier.PRIORITY)
 
     assert prices.of("openai", "m").cost(usage) == Money(7.0)
@@ -211,7 +216,8 @@ def test_a_price_that_the_operator_sets_holds_at_each_tier():
 def test_each_run_is_as_long_as_its_own_prompt_and_as_dear_as_its_model():
     """A long summary makes the short answer behind it no dearer, and an advisor has a price of its own."""
     prices = Prices(
-        table=read_table(TABLE), rates=(("adviser", rates_of([1000, 2000])), ("service/inexpensive", rates_of([1, 1])))
+        table=read_table(TABLE),
+        rates=((Pattern("adviser"), rates_of([1000, 2000])), (Pattern("service/inexpensive"), rates_of([1, 1]))),
     )
     price = prices.of("gemini", "gemini/gemini-2.5-pro")
     summary, advice = SideRun("compaction", "", 300_000, 10), SideRun("advisor_message", "adviser", 7, 3)
@@ -242,7 +248,7 @@ def test_images_by_number_or_size_have_no_price_that_is_known(more, known):
     entry = {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06, **more}
     prices = Prices(table=read_table({"painter": entry}))
     price = prices.of("gemini", "painter")
-    dearer = evolve(prices, images=(("painter", 5e-05),)).of("gemini", "painter")
+    dearer = evolve(prices, images=((Pattern("painter"), 5e-05),)).of("gemini", "painter")
     usage = evolve(COUNTED_USAGE, image_tokens=2)
 
     assert price.cost(COUNTED_USAGE) is not None

@@ -36,7 +36,7 @@ from kiro_asgi.dialects.openai_responses.records import DamagedRecord, Entry
 from kiro_asgi.dialects.openai_responses.response import UNFINISHED
 from kiro_asgi.dialects.passthrough import Fault
 from kiro_asgi.errors import BodyTooLarge, RequestError, ResponseNotFound, StoreUnavailable
-from kiro_asgi.limits import JSON_VALUES, PREVIOUS_RESPONSES, REFERENCES, REFERRED_ITEMS
+from kiro_asgi.limits import ID_CHARACTERS, JSON_VALUES, PREVIOUS_RESPONSES, REFERENCES, REFERRED_ITEMS
 from kiro_asgi.model.message import Message as Answer
 from kiro_asgi.model.message import replay
 from kiro_asgi.state.base import Store, scoped
@@ -214,6 +214,8 @@ class Responses:
         return data
 
     async def _read(self, owner: Owner, kind: str, name: str) -> bytes | None:
+        if len(name) > ID_CHARACTERS:  # nothing is kept under such a name
+            return None
         async with self._turns.turn(owner.principal):
             data = await self._store.get(scoped(owner.principal, kind, name))
             if data is not None:
@@ -338,7 +340,7 @@ class Responses:
         owners: dict[str, set[str]] = {}
         for item_id in item_ids:
             response_id = response_of(item_id)
-            if response_id == NO_RESPONSE:
+            if response_id == NO_RESPONSE and len(item_id) <= ID_CHARACTERS:
                 data = await self._store.get(scoped(owner.principal, _ITEM, item_id))
                 response_id = "" if data is None else data.decode(errors="replace")
             if response_id:

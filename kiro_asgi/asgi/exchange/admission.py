@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from fnmatch import fnmatchcase
 from functools import partial
 from http import HTTPStatus
 from logging import getLogger
@@ -43,6 +42,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.prices import Price, Prices
 from kiro_asgi.net.clocks import Clocks
+from kiro_asgi.patterns import Pattern
 from kiro_asgi.quota.base import Counters
 from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Lease, Rate, Refused, Standing, claims, corrections
 from kiro_asgi.quota.memory import MemoryCounters
@@ -563,7 +563,7 @@ def credential_allowances(
     """
     known, found = tuple(names), dict[str, CredentialSettings]()
     for table, each in limits.items():
-        fitting = [name for name in known if _fits(name, each.credential)]
+        fitting = list(filter(Pattern(each.credential).fits, known))
         if not fitting:
             there = ", ".join(known)
             raise ConfigError(
@@ -573,8 +573,3 @@ def credential_allowances(
         for name in fitting:
             found.setdefault(name, each)
     return MappingProxyType({name: each for name, each in found.items() if each.limited})
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Whether *name* is what *pattern* stands for; brackets stand for themselves, since names have some."""
-    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.conversion import is_model
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prices import Money, Price
@@ -29,7 +30,7 @@ class CallRecord:
     status: int = field(init=False, default=0)
     """Status of the response; 0 as long as none has begun."""
 
-    model: str = field(init=False, default="")
+    model: str = field(init=False, default="", validator=is_model)
     """The model asked for, where the request got so far."""
 
     upstream: str = field(init=False, default="")

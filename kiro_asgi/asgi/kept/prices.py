@@ -9,6 +9,7 @@ from kiro_asgi.config import PriceSettings
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import PRICE_FILE_BYTES, PRICE_FILE_VALUES
 from kiro_asgi.model.prices import Price, Prices, rates_of, read_table, row_of
+from kiro_asgi.patterns import Pattern
 from kiro_asgi.wire.json import JsonError, loads
 
 _MILLION = 1_000_000
@@ -32,7 +33,7 @@ def new_prices(settings: PriceSettings) -> Prices:
     )
 
 
-def _single(rows: Iterable[str]) -> Iterable[tuple[str, float]]:
+def _single(rows: Iterable[str]) -> Iterable[tuple[Pattern, float]]:
     return ((pattern, numbers[0]) for pattern, numbers in map(row_of, rows))
 
 
