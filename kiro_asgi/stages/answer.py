@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -11,11 +11,11 @@ from kiro_asgi.limits import ANSWER_BYTES, TOOL_INPUT_BYTES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import Delta, Event, MessageEnd, ServerCall, ServerResult, Usage
 from kiro_asgi.model.handling import Tier
-from kiro_asgi.model.prompt import ToolChoice
+from kiro_asgi.model.prompt import ToolChoice, Turn
 from kiro_asgi.stages.arguments import ArgumentRepairs, Rename
 from kiro_asgi.stages.base import Pipeline, Stage
 from kiro_asgi.stages.blocks import BlockFramer
-from kiro_asgi.stages.call_signatures import CallSignatures, HeardThinking
+from kiro_asgi.stages.call_signatures import CallSignatures, HeardThinking, SignedCall
 from kiro_asgi.stages.citations import Citations, CitedPages, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
@@ -52,8 +52,6 @@ class Repairs:
     mcp_bridge: bool = False
     spelling: bool = False
     leaked_calls: bool = False
-    call_ids: frozenset[str] = frozenset()
-    """Ids that the conversation has used."""
 
     @property
     def written_calls(self) -> WrittenCalls | None:
@@ -62,7 +60,7 @@ class Repairs:
         if self.leaked_calls and self.schemas:
             known = {wire for wire, name in self.aliases.items() if name in self.schemas}
             forms += leaked_forms(known | set(self.schemas))
-        return WrittenCalls(tuple(forms), self.call_ids) if forms else None
+        return WrittenCalls(tuple(forms)) if forms else None
 
     @property
     def tool_spelling(self) -> ToolSpelling | None:
@@ -118,6 +116,9 @@ class Plan:
     drop_equal_tool_calls: bool = True
     call_id_stem: str = "call"
     """The prefix of ids for calls that come without one."""
+
+    conversation: tuple[Turn, ...] = field(default=(), repr=False)
+    """The turns that the client will send back before the answer, whose calls have ids that no other call gets."""
 
     drop_repeated_text: bool = False
     mendings: Collection[str] = MENDINGS
@@ -309,9 +310,9 @@ class Answer:
         return "" if signatures is None or signatures.thinking is None else signatures.thinking.member
 
     @property
-    def call_signatures(self) -> Mapping[str, str]:
-        """Call id to signature so far, where the plan asked for that."""
-        return {} if self._call_signatures is None else self._call_signatures.found
+    def call_signatures(self) -> Sequence[SignedCall]:
+        """The signed calls so far, where the plan asked for that."""
+        return () if self._call_signatures is None else self._call_signatures.found
 
 
 def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
@@ -341,12 +342,12 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         limits,  # after the splitter: stop sequences count in text only, and thinking between tags is text before it
         plan.repairs.written_calls,
         _assembler(plan, budget),
-        call_signatures,
         ToolNames(plan.tool_names) if plan.tool_names else None,  # the stages after it know the client's names only
         plan.repairs.tool_spelling,
         None if permitted is None else ForbiddenCalls(permitted),
         None if plan.tool_choice.parallel else SingleCall(),
         None if plan.tool_emission == "incremental" else plan.repairs.arguments,
+        call_signatures,  # of calls as the client has them
         server_tools,
     )
     back: tuple[Stage[Any, Any], ...] = (
@@ -386,6 +387,7 @@ def _assembler(plan: Plan, budget: AnswerBudget) -> ToolCallAssembler:
         emission=plan.tool_emission,
         drop_equal=plan.drop_equal_tool_calls,
         id_stem=plan.call_id_stem,
+        conversation=plan.conversation,
         mendings=plan.mendings,
         max_bytes=plan.tool_input_bytes,
         budget=budget,

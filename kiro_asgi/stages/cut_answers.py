@@ -14,14 +14,15 @@ text or whole calls, but not that call                           fingerprint of 
 nothing                                                          fingerprint of the user's turn before it
 ===============================================================  =====================================================
 
-Clients re-encode what they were sent: texts are joined, blocks cut apart, white space at the edges is dropped, thinking
-is left out.  What survives all that is the text without its white space, and the tool calls by id and name: these make
-the fingerprint.  A key that is not exactly the same is another answer; nothing is guessed.
+What survives a client's re-encoding of an answer is the text without its white space, and the tool calls by id and
+name: these make the fingerprint.  A key that is not exactly the same is another answer; nothing is guessed.  Another
+conversation may have the same id, or an equal answer, so a record has the digest of the turns before its answer, too.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, islice
@@ -43,9 +44,8 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.message import Message, TextBlock, ToolCallBlock
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ToolCallPart, ToolResult, Turn
+from kiro_asgi.stages.parts.conversation import PLACEHOLDERS, before_next_answer, visible
 from kiro_asgi.wire.json import JsonError, dumps, loads
-
-_WHITE_SPACE: Final = b" \t\n\v\f\r"
 
 _BATCH: Final = 16 * 1024
 """Characters of text that are hashed at once: one call for many small deltas."""
@@ -66,12 +66,10 @@ class Fingerprint:
 
     def write(self, text: str) -> None:
         """Take in a piece of the text."""
-        data = text.encode("utf-8", "surrogatepass")
-        visible = data.translate(None, _WHITE_SPACE)
-        self.size_bytes += len(data)
-        if visible:
+        self.size_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if shown := visible(text):
             self._blank = False
-            self._text.update(visible)
+            self._text.update(shown)
 
     def digest(self, *, without: Container[str] = ()) -> str:
         """Equal for equal answers, of fixed size; empty for an answer without text and calls.
@@ -125,15 +123,13 @@ class Fingerprinter:
         self._length = 0
 
 
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
 _CALLS: Final = 8
 """Cut calls of one answer that are remembered."""
 
 _NAME: Final = 100
 """Characters of a tool's name that are remembered."""
-
-_PLACEHOLDERS: Final = frozenset({"(no content)"})
-"""Texts that clients put in the place of an empty answer; Claude Code does."""
-
 
 _Info = TypeVar("_Info", TruncationInfo, MalformedCall)
 
@@ -151,6 +147,9 @@ class CutAnswer:
     malformed: tuple[MalformedCall, ...] = ()
     """The tool calls that were complete and could not be read."""
 
+    behind: str = ""
+    """Digest of the turns that were answered; empty where they are not known, so that any may be."""
+
     def encode(self) -> bytes:
         """As a store keeps it."""
         return dumps(asdict(self))
@@ -162,14 +161,16 @@ class CutAnswer:
             value = loads(data)
             calls = tuple(TruncationInfo(**call) for call in value["calls"])
             malformed = tuple(MalformedCall(**call) for call in value.get("malformed", ()))
-            size = value["size_bytes"]
+            size, behind = value["size_bytes"], value.get("behind", "")
         except (AttributeError, JsonError, KeyError, TypeError):
             return None
         infos: list[TruncationInfo | MalformedCall] = [*calls, *malformed]
         texts = (text for info in infos for text in (info.call_id, info.name, info.reason, info.digest))
         sizes = (size, *(info.size_bytes for info in infos))
-        valid = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
-        return cls(calls, size, malformed) if valid else None
+        valid = all(type(text) is str for text in (behind, *texts)) and all(type(size) is int for size in sizes)
+        if not valid:
+            return None
+        return cls(calls, size, malformed, behind if _DIGEST.fullmatch(behind) else "")  # on a tape it is masked
 
 
 def records_of(
@@ -182,7 +183,7 @@ def records_of(
     Args:
         shown: What the client was shown.
         end: How the answer ended.
-        asked: The turns that it answers.
+        asked: All turns that it answers; without them it is known again behind any.
         limited: Whether it ended at a limit that the client had set.  Then text is as long as it should be, and only
             a call that was cut is worth a record.
     """
@@ -201,8 +202,10 @@ def records_of(
             records[_call_key(other.call_id)] = _record(shown, evolve(hidden, malformed=(other, *hidden.malformed)))
     withheld = {info.call_id for info in end.truncations} | {info.call_id for info in end.malformed}
     digest = shown.digest(without=withheld)
-    key = _answer_key(digest) if digest else _after_key(asked[-1]) if asked else ""
-    return {**records, key: _record(shown, CutAnswer(cut, malformed=malformed))} if key else records
+    if key := _answer_key(digest) if digest else _after_key(asked[-1]) if asked else "":
+        records[key] = _record(shown, CutAnswer(cut, malformed=malformed))
+    behind = before_next_answer(asked) if asked and records else ""
+    return {key: evolve(record, behind=behind) for key, record in records.items()}
 
 
 def _hidden(infos: Iterable[_Info], begun: Container[str]) -> Iterator[_Info]:
@@ -215,7 +218,8 @@ def truncation_records(message: Message, *, asked: Sequence[Turn] = ()) -> Mappi
 
     Args:
         message: The answer.
-        asked: The turns that it answers; without them an answer that has no content is not found again.
+        asked: All turns that it answers; without them an answer that has no content is not found again, and any other
+            behind any turns.
     """
     shown = Fingerprint()
     for block in message.blocks:
@@ -240,7 +244,7 @@ def _fingerprint_of(*turns: Turn) -> Fingerprint:
     shown = Fingerprint()
     for part in chain.from_iterable(turn.parts for turn in turns):
         match part:
-            case Text(text) if text.strip() not in _PLACEHOLDERS:
+            case Text(text) if text.strip() not in PLACEHOLDERS:
                 shown.write(text)
             case ToolCallPart(call_id, name):
                 shown.calls.append((call_id, name))
@@ -332,6 +336,9 @@ class Candidate:
     """A key that an answer in a conversation would be remembered under, had it been cut."""
 
     key: str
+    answered: int
+    """Number of turns before the answer."""
+
     reply: int
     """Index of the turn after the answer, where a notice would go."""
 
@@ -346,6 +353,8 @@ class Reminder:
     text: str
     reply: int
     call_id: str = ""
+    key: str = ""
+    """The key of the record that it is about."""
 
 
 def candidates(turns: Sequence[Turn]) -> tuple[Candidate, ...]:
@@ -383,9 +392,9 @@ def _of_answer(turns: Sequence[Turn], start: int, reply: int) -> Iterator[Candid
     digest = shown.digest()
     key = _answer_key(digest) if digest else _after_key(turns[start - 1]) if start else ""
     if key:
-        yield Candidate(key, reply)
+        yield Candidate(key, start, reply)
     for call_id, _ in shown.calls:
-        yield Candidate(_call_key(call_id), reply, call_id)
+        yield Candidate(_call_key(call_id), start, reply, call_id)
 
 
 def _unanswered(turns: Sequence[Turn]) -> Iterator[Candidate]:
@@ -393,15 +402,16 @@ def _unanswered(turns: Sequence[Turn]) -> Iterator[Candidate]:
     first = max(_back(turns, len(turns), Role.USER), len(turns) - _ANSWERS)
     for index in range(len(turns) - 2, first - 1, -1):
         if key := _after_key(turns[index]):
-            yield Candidate(key, index + 1)
+            yield Candidate(key, index + 1, index + 1)
 
 
 def reminders(turns: Sequence[Turn], records: Mapping[str, CutAnswer]) -> tuple[Reminder, ...]:
     """The notices that a conversation needs, those about the newest answer first."""
+    found = ((each, records[each.key]) for each in candidates(turns) if each.key in records)
     return tuple(
-        Reminder(reminder_text(records[each.key], part_shown=bool(each.call_id)), each.reply, each.call_id)
-        for each in candidates(turns)
-        if each.key in records
+        Reminder(reminder_text(record, part_shown=bool(each.call_id)), each.reply, each.call_id, each.key)
+        for each, record in found
+        if not record.behind or record.behind == before_next_answer(turns[: each.answered])
     )
 
 

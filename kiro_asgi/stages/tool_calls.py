@@ -45,8 +45,10 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.model.prompt import Turn
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.parts.argument_text import MENDINGS
+from kiro_asgi.stages.parts.call_ids import CallIds
 from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
 
 EMISSIONS: Final = ("complete", "end", "incremental")
@@ -89,6 +91,9 @@ class ToolCallAssembler:
     budget: AnswerBudget = field(factory=AnswerBudget)
     """The answer's."""
 
+    conversation: Iterable[Turn] = ()
+    """The turns that the client will send back before the answer: none of their ids is shown for another call."""
+
     _stage: Stage[Delta, Delta] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -103,15 +108,16 @@ class ToolCallAssembler:
         return self._stage.flush()
 
     def _choose(self) -> Stage[Any, Delta]:
+        ids = CallIds(self.conversation)
         match self.emission:
             case "complete":
                 at_once = AtOnce(self.drop_equal, self.max_bytes, self.budget)
-                return WholeCalls(at_once, self.max_bytes, self.id_stem, self.budget, self.mendings)
+                return WholeCalls(at_once, self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
             case "end":
                 at_end = AtEnd(self.drop_equal, self.budget)
-                return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.mendings)
+                return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
             case "incremental":
-                return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.mendings)
+                return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
         raise ConfigError(f"tool emission must be one of {', '.join(EMISSIONS)}, not {self.emission!r}")
 
 
@@ -370,10 +376,11 @@ class WholeCalls:
     id_stem: str
     budget: AnswerBudget
     mendings: Collection[str] = ()
+    ids: CallIds = field(factory=CallIds)
     _calls: OpenCalls[OpenCall] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._calls = OpenCalls(OpenCall, self.budget, self.id_stem)
+        self._calls = OpenCalls(OpenCall, self.budget, self.id_stem, self.ids)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on; fragments are kept, and calls go out when the delivery sends them."""
@@ -426,7 +433,7 @@ class WholeCalls:
         call.release()
         if unread is not None and isinstance(verdict, CompleteCall):
             verdict = evolve(verdict, unread=unread)
-        return self.delivery.accept(call.call_id, verdict)
+        return self.delivery.accept(call.key, verdict)
 
 
 @define
@@ -491,6 +498,7 @@ class IncrementalCalls:
     mendings: Collection[str] = ()
     """Not for a call whose beginning has gone out."""
 
+    ids: CallIds = field(factory=CallIds)
     _calls: OpenCalls[_IncrementalCall] = field(init=False)
     _ended: set[str] = field(init=False, factory=set)
     _provisional: dict[str, _IncrementalCall] = field(init=False, factory=dict)
@@ -502,7 +510,7 @@ class IncrementalCalls:
     """Characters of content in line."""
 
     def __attrs_post_init__(self) -> None:
-        self._calls = OpenCalls(_IncrementalCall, self.budget, self.id_stem)
+        self._calls = OpenCalls(_IncrementalCall, self.budget, self.id_stem, self.ids)
 
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, fragments as parts of whole calls."""
@@ -565,9 +573,9 @@ class IncrementalCalls:
     def _end(self, call: _IncrementalCall, verdict: Verdict) -> None:
         call.verdict = verdict
         self._calls.take(call)
-        self._ended.add(call.call_id)
+        self._ended.add(call.key)
         if isinstance(verdict, CompleteCall) and verdict.is_provisional:
-            self._provisional[call.call_id] = call
+            self._provisional[call.key] = call
 
     def _wait(self, item: Delta) -> Iterator[Delta]:
         self.budget.take(size_of(item))
@@ -584,7 +592,7 @@ class IncrementalCalls:
         """Send what the front allows; when it has ended, the line moves up."""
         while (front := self._front) is not None:
             yield from front.catch_up()
-            if front.verdict is None or front.call_id in self._provisional:
+            if front.verdict is None or front.key in self._provisional:
                 return
             front.release()
             yield from front.ending()

@@ -243,9 +243,6 @@ class WrittenCalls:
     """
 
     _forms: Iterable[Form]
-    _taken: Collection[str] = ()
-    """Call ids that the conversation has used."""
-
     _longest: int = EXCERPT_CHARACTERS
     """Characters of an excerpt."""
 
@@ -333,12 +330,9 @@ class WrittenCalls:
             yield ToolCallFragment(self._new_id(f"{call.name}-{excerpt.form.suffix}"), call.name, call.input, stop=True)
 
     def _new_id(self, name: str) -> str:
-        while True:
-            self._numbers[name] += 1
-            number = self._numbers[name]
-            call_id = name if number == 1 else f"{name}-{number}"
-            if call_id not in self._taken:
-                return call_id
+        self._numbers[name] += 1
+        number = self._numbers[name]
+        return name if number == 1 else f"{name}-{number}"
 
     def _text(self, text: str) -> Iterator[TextDelta]:
         if text:

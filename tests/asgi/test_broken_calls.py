@@ -92,4 +92,4 @@ async def test_ids_differ_over_a_conversation(gateway, sim):
     sim.enqueue(answer(*text(f"<{NAME}></{NAME}>")))
     exchange = await ask("anthropic", "", stream=False, tools=TOOLS["anthropic"], messages=turns).run(gateway())
 
-    assert told("anthropic", exchange.json()) == [(f"{call_id}-2", NAME, {})]
+    assert told("anthropic", exchange.json()) == [(f"{call_id}_1", NAME, {})]

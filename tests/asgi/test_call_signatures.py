@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import pytest
 
+from kiro_asgi.simulator import Head, RawBytes
 from tests.asgi.driver import Exchange, post
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +64,26 @@ async def test_the_service_gets_its_signature_back(kept, stream, app, sim):
     assert second.status == 200
     assert given.endswith(signature_in(sim.requests[-1].body))
     assert signature_in(sim.requests[-1].body) not in ("", SENTINEL)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "collected"])
+async def test_two_conversations_never_see_each_other_s(stream, app, sim):
+    """The same call with the same id, behind another question."""
+    told = {}
+    for name in ("A", "B"):
+        made = {"name": "look", "args": {}, "id": "same"}
+        part = {"functionCall": made, "thoughtSignature": base64.b64encode(f"seal of {name}".encode()).decode()}
+        events = [{"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}]
+        body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+        sim.enqueue((Head(content_type="text/event-stream"), RawBytes(body)), operation="gemini.chat")
+        question = {"role": "user", "content": f"I am {name}."}
+        call = call_of(await ask([question], stream).run(app), stream)
+        del call["extra_content"]
+        told[name] = [question, *answered(call)[1:]]
+    for name, messages in told.items():
+        sim.forget()
+        assert (await ask(messages, stream).run(app)).status == 200  # the second time: these are no real ones
+        assert base64.b64decode(signature_in(sim.requests[0].body)) == f"seal of {name}".encode()
 
 
 async def test_a_call_that_nobody_remembers_is_excused(app, sim):

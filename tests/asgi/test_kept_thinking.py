@@ -147,6 +147,70 @@ async def test_it_is_no_other_s(model: str, key: str, app: App, sim: Any) -> Non
     assert THOUGHT not in json.dumps(sent(sim), ensure_ascii=False)
 
 
+def asking_for(text: str, system: str = "Be brief.") -> list[dict[str, Any]]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": text}]
+
+
+def turn(*, result: str = "a tree", **arguments: str) -> list[dict[str, Any]]:
+    """A call as the server makes its first in every conversation, and what came of it."""
+    function = {"name": "look", "arguments": json.dumps(arguments)}
+    made = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "look:0", "type": "function", "function": function}],
+    }
+    return [made, {"role": "tool", "tool_call_id": "look:0", "content": result}]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        pytest.param((asking_for("Look."), turn(at="/A")), (asking_for("Look."), turn(at="/B")), id="arguments"),
+        pytest.param((asking_for("Look A."), turn()), (asking_for("Look B."), turn()), id="question"),
+        pytest.param((asking_for("Look.", "I am A."), turn()), (asking_for("Look.", "I am B."), turn()), id="system"),
+        pytest.param(
+            ([*asking_for("Look."), *turn(result="A")], turn(at="/")),
+            ([*asking_for("Look."), *turn(result="B")], turn(at="/")),
+            id="result-before",
+        ),
+    ],
+)
+async def test_two_conversations_never_see_each_other_s(mine: Any, theirs: Any, app: App, sim: Any) -> None:
+    """One key, or none, may be that of many people, and some servers count the ids of each answer anew."""
+    for (before, [made, _]), thought in ((mine, "SECRET OF A"), (theirs, "SECRET OF B")):
+        function = made["tool_calls"][0]["function"]
+        delta = {"tool_calls": [{"index": 0, "id": "look:0", "type": "function", "function": function}]}
+        sim.enqueue(answer({"reasoning_content": thought}, delta, end="tool_calls"), operation=CHAT)
+        assert await chat(app, before) == 200
+    told = {}
+    for (before, after), name in ((mine, "A"), (theirs, "B")):
+        sim.enqueue(PLAIN, operation=CHAT)
+        assert await chat(app, [*before, *after]) == 200
+        told[name] = json.dumps(sent(sim))
+
+    assert "SECRET OF B" not in told["A"] and "SECRET OF A" not in told["B"]
+    if len(mine[0]) == 2:  # ids that come twice in one conversation were not handed out here
+        assert "SECRET OF A" in told["A"] and "SECRET OF B" in told["B"]
+
+
+async def test_each_turn_of_a_conversation_gets_its_own(app: App, sim: Any) -> None:
+    """The server names each call the same; the client is shown ids that differ, and drops the thinking."""
+    conversation = asking_for("Look.")
+    for number in range(4):
+        delta = call("look:0")
+        sim.enqueue(answer({"reasoning_content": f"step {number}"}, delta, end="tool_calls"), operation=CHAT)
+        body = {"model": "local/gpt-4o", "messages": conversation, "tools": [TOOL]}
+        told = (await post("/v1/chat/completions", body).run(app)).json()["choices"][0]["message"]
+        del told["reasoning_content"]
+        [made] = told["tool_calls"]
+        assert made["id"] == f"look:{number}"
+        conversation += [told, {"role": "tool", "tool_call_id": made["id"], "content": "a tree"}]
+    sim.enqueue(PLAIN, operation=CHAT)
+    assert await chat(app, conversation) == 200
+
+    assert [message["reasoning_content"] for message in sent(sim)] == [f"step {number}" for number in range(4)]
+
+
 async def test_a_server_that_demands_it_gets_all_that_is_known(app: App, sim: Any) -> None:
     """Of every turn, not of the last one alone; a blank stands for what nobody knows.  It is asked twice only once."""
     sim.enqueue(answer({"reasoning_content": THOUGHT}, call("a"), end="tool_calls"), operation=CHAT)

@@ -60,7 +60,8 @@ def shown(text: str = "", *calls: str) -> Fingerprint:
 
 
 def kinds(records):
-    return {key.partition(":")[0]: record for key, record in records.items()}
+    """Records by the kind of their keys, wherever their answer stands."""
+    return {key.partition(":")[0]: evolve(record, behind="") for key, record in records.items()}
 
 
 @given(
@@ -434,6 +435,33 @@ def test_nothing_is_told_without_an_exact_match(turns):
 
     assert recover(prompt, truncation_records(WRITTEN, asked=[user("x")])) == (prompt, ())
     assert recover(prompt, truncation_records(WRITTEN))[0] is prompt
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param([user("write that")], id="another-question"),
+        pytest.param([user("so"), assistant("what?"), ASK], id="more-before"),
+        pytest.param([], id="nothing-before"),
+    ],
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        message(TextBlock("I write.")),
+        message(TextBlock("I write."), ToolCallBlock("c1", "write_file", "{")),
+        Message((), LENGTH),
+    ],
+    ids=["text", "part-of-a-call", "nothing"],
+)
+def test_nothing_is_told_in_another_conversation(answer, before):
+    """Services choose ids, and answers may be equal: only behind the very turns that were answered it is the same."""
+    records = truncation_records(answer, asked=[ASK])
+    replies = [assistant("I write.", ToolCallPart("c1", "write_file", {})), user(ToolResult("c1", (Text("bad"),)))]
+    prompt = Prompt("m", (*before, *replies))
+
+    assert records
+    assert recover(prompt, records) == (prompt, ())
 
 
 PARTS = st.one_of(

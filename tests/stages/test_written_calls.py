@@ -166,11 +166,6 @@ def test_a_failed_wrapper_does_not_hide_a_call():
     assert told(list(text), EVERY) == ["<function_calls>prose", ("f-text", "f", '{"x":"1\\n2"}'), "</function_calls>"]
 
 
-def test_ids_of_the_conversation_are_not_used_again():
-    """An id that an earlier answer used would make two calls one."""
-    assert told([CALL], taken={"mcp__a__b-xml", "mcp__a__b-xml-2"}) == [call(number="-3")]
-
-
 def test_thinking_is_not_searched():
     """What a model thinks about a call is no call."""
     assert run(WrittenCalls((MCP_XML,)), [ThinkingDelta(CALL)]) == [ThinkingDelta(CALL)]

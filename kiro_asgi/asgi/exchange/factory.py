@@ -25,6 +25,7 @@ from kiro_asgi.errors import ContextTooLong
 from kiro_asgi.model.history import longest_that_fits
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
+from kiro_asgi.stages.call_signatures import signature_keys, unsigned_calls
 from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import Credential, NamingUpstream, Rendered, Upstream
 
@@ -148,8 +149,9 @@ class ExchangeFactory(Settler[ClientRequest]):
         prompt, notes = route.provider.adapted(request.parsed.prompt, route.name, route.model, upstream)
         traits = upstream.traits
         if traits.signs_calls or traits.thinking_owner:
-            owner, earlier = traits.thinking_owner, traits.demands_thinking
-            prompt = await self._signatures.restored(prompt, request.principal, owner, earlier=earlier)
+            look = partial(unsigned_calls, prompt, earlier=traits.demands_thinking)
+            if unsigned := await self._offload.run(request.size, look):
+                prompt = await self._signatures.restored(prompt, unsigned, request.principal, traits.thinking_owner)
         recovered = await self._recovery.prepare(prompt, request.principal)
         return evolve(recovered, notes=(*notes, *recovered.notes)) if notes else recovered
 
@@ -174,6 +176,8 @@ class ExchangeFactory(Settler[ClientRequest]):
         route.provider.learn(route.model, upstream, exchange.parsed.prompt.demands)
         if not answer.resumed:  # a prompt that was read several times was counted several times
             self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
-        if answer.call_signatures:
-            await self._signatures.remember(answer.call_signatures, exchange.request.principal)
+        if calls := answer.call_signatures:
+            keys = partial(signature_keys, calls, exchange.recovered.asked)
+            signatures = await self._offload.run(exchange.request.size, keys)
+            await self._signatures.remember(signatures, exchange.request.principal)
         await self._recovery.remember(exchange.recovered, answer)

@@ -11,7 +11,7 @@ from kiro_asgi.asgi.exchange.facts import Estimate, Exchange, PromptExchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolCallPart, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.answer import Plan, Repairs
 from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
@@ -123,9 +123,6 @@ def _repairs(prompt: Prompt, rendered: Rendered, tools: ToolSettings) -> Repairs
         mcp_bridge=tools.mcp_bridge,
         spelling=tools.fuzzy_names,
         leaked_calls=tools.leaked_calls,
-        call_ids=frozenset(
-            part.call_id for turn in prompt.turns for part in turn.parts if isinstance(part, ToolCallPart)
-        ),
     )
 
 

@@ -269,7 +269,8 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
             return
         exchange = self._exchange
         plan = plan_answer(exchange, exchange.parsed, exchange.estimate, self._settings)
-        self.answer = self._context.pipeline(decoder, evolve(plan, tier=self._tier))
+        conversation = exchange.request.parsed.prompt.turns  # all that the client has, where fewer were asked with, too
+        self.answer = self._context.pipeline(decoder, evolve(plan, tier=self._tier, conversation=conversation))
         if self._output.opened:  # the client has been shown the start of the message before there were stages
             deque(self.answer.begin(), maxlen=0)
 

@@ -15,7 +15,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.model.signatures import CALL, KEPT, read_mark
 from kiro_asgi.stages.answer import Answer
-from kiro_asgi.stages.call_signatures import signed, unsigned_calls, with_thinking
+from kiro_asgi.stages.call_signatures import Place, signed, with_thinking
 from kiro_asgi.stages.cut_answers import CutAnswer, Reminder, candidates, records_of, recover
 from kiro_asgi.state.base import Store, scoped, stored_values
 
@@ -61,7 +61,7 @@ class Recovery:
     async def prepare(self, prompt: Prompt, principal: str) -> Recovered:
         """Add the notices about earlier answers."""
         records: dict[str, CutAnswer] = {}
-        used: list[str] = []
+        places: dict[str, str] = {}
         try:
             keys = [each.key for each in candidates(prompt.turns)] if self.enabled else []
             places = {key: scoped(principal, _CUT_ANSWER, key) for key in keys}
@@ -73,11 +73,11 @@ class Recovery:
                     _log.error("the record of an answer that was cut is damaged, and counts as missing")
                     continue
                 records[key] = record
-                used.append(place)
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so answers that were cut are not remembered: %r", error)
         reminded, reminders = recover(prompt, records)
-        return Recovered(reminded, prompt, principal, _notes(prompt, reminders), tuple(used))
+        used = tuple(places[reminder.key] for reminder in reminders)
+        return Recovered(reminded, prompt, principal, _notes(prompt, reminders), used)
 
     async def remember(self, recovered: Recovered, answer: Answer) -> None:
         """Keep the records of an answer that has ended, if it was cut."""
@@ -117,34 +117,33 @@ class Signatures:
     _store: Store
     _ttl: float
 
-    async def restored(self, prompt: Prompt, principal: str, owner: str = "", *, earlier: bool = False) -> Prompt:
+    async def restored(self, prompt: Prompt, unsigned: Mapping[Place, str], principal: str, owner: str = "") -> Prompt:
         """*prompt* with the signatures that the client left out, as far as they are known.
 
         Args:
             prompt: The request.
+            unsigned: Calls of it without one, as of `unsigned_calls`.
             principal: Whose it is.
             owner: The upstream that wants thinking back that it has not signed; empty for none.
-            earlier: As of `unsigned_calls`.
         """
-        places = {scoped(principal, _CALL_SIGNATURE, it): it for it in unsigned_calls(prompt, earlier=earlier)}
-        known: dict[str, str] = {}
+        keys = {place: scoped(principal, _CALL_SIGNATURE, key) for place, key in unsigned.items()}
+        known: dict[Place, str] = {}
         try:
-            for place, data in (await stored_values(self._store, [*places])).items():
-                known[places[place]] = data.decode(errors="replace")
+            found = await stored_values(self._store, [*dict.fromkeys(keys.values())])
+            known = {place: found[key].decode(errors="replace") for place, key in keys.items() if key in found}
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)
-        intact = {call_id: it for call_id, it in known.items() if read_mark(it).part in (CALL, KEPT)}
+        intact = {place: it for place, it in known.items() if read_mark(it).part in (CALL, KEPT)}
         if len(intact) < len(known):
             _log.error("signatures of tool calls are damaged, and count as missing: %d", len(known) - len(intact))
-        signatures = {call_id: it for call_id, it in intact.items() if read_mark(it).part == CALL}
+        signatures = {place: it for place, it in intact.items() if read_mark(it).part == CALL}
         return with_thinking(signed(prompt, signatures), intact, owner) if intact else prompt
 
     async def remember(self, found: Mapping[str, str], principal: str) -> None:
-        """Keep signatures by the ids of their calls."""
+        """Keep signatures by the keys of their calls, as of `signature_keys`."""
         try:
-            for call_id, signature in found.items():
-                if len(signature) > SIGNATURE_BYTES:
-                    continue
-                await self._store.set(scoped(principal, _CALL_SIGNATURE, call_id), signature.encode(), self._ttl)
+            for key, signature in found.items():
+                if len(signature) <= SIGNATURE_BYTES:
+                    await self._store.set(scoped(principal, _CALL_SIGNATURE, key), signature.encode(), self._ttl)
         except StoreUnavailable as error:
             _log.warning("the store cannot be used, so signatures of tool calls are not remembered: %r", error)

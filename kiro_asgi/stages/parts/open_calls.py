@@ -15,6 +15,7 @@ from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import ToolCallCut, ToolCallFragment, ToolCallMalformed, TruncationInfo
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, malformed_call, parse_arguments, truncation_info
+from kiro_asgi.stages.parts.call_ids import CallIds
 from kiro_asgi.wire.json import JsonError, dumps
 
 _EMPTY: Final = getsizeof("")
@@ -69,9 +70,14 @@ class OpenCall:
     """A call whose arguments are still arriving."""
 
     call_id: str
+    """The id that its client is shown."""
+
     name: str = ""
     size: int = 0
     """UTF-8 bytes so far."""
+
+    key: str = field(default="", kw_only=True)
+    """The id that its fragments have."""
 
     _budget: AnswerBudget = field(factory=AnswerBudget, kw_only=True)
     _room: int = field(init=False, default=0)
@@ -171,15 +177,18 @@ class OpenCalls(Generic[Call]):
     """The calls that are open, in the order of their opening."""
 
     factory: Callable[..., Call]
-    """Makes a call from its id and a *budget*."""
+    """Makes a call from its id, a *key* and a *budget*."""
 
     budget: AnswerBudget
 
     id_stem: str = "call"
     """The prefix of ids for calls that come without one."""
 
+    ids: CallIds = field(factory=CallIds)
+    """Has the id that is shown for the one that fragments have."""
+
     by_id: dict[str, Call] = field(init=False, factory=dict)
-    """Read-only for others."""
+    """By the id that fragments have; read-only for others."""
 
     _latest: Call | None = field(init=False, default=None)
     _given_ids: int = field(init=False, default=0)
@@ -202,18 +211,19 @@ class OpenCalls(Generic[Call]):
         Raises:
             AnswerTooLarge: There is no room for it.
         """
-        self.budget.take(ITEM + 2 * getsizeof(call_id))
-        self.by_id[call_id] = self._latest = call = self.factory(call_id, budget=self.budget)
+        self.budget.take(ITEM + 3 * getsizeof(call_id))
+        call = self.factory(self.ids.shown(call_id), key=call_id, budget=self.budget)
+        self.by_id[call_id] = self._latest = call
         return call
 
     def reopen(self, call: Call) -> None:
         """Open *call* once more, from the beginning."""
         call.restart()
-        self.by_id[call.call_id] = self._latest = call
+        self.by_id[call.key] = self._latest = call
 
     def take(self, call: Call) -> None:
         """Forget *call*: it has ended."""
-        del self.by_id[call.call_id]
+        del self.by_id[call.key]
         if call is self._latest:
             self._latest = next(reversed(self.by_id.values()), None)
 
