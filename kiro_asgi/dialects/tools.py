@@ -13,7 +13,7 @@ from typing import Any, Final
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.prompt import Tool
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import JsonError, as_object, loads
 
 _MAX_KIND: Final = 60
 """Characters of a kind that errors repeat."""
@@ -51,19 +51,16 @@ def name_of_kind(kind: object, tools: Iterable[Tool]) -> str | None:
 
 
 def read_arguments(arguments: str | Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:
-    """Arguments as an object; any other value is kept, under ``input``, because an old call cannot be made again.
+    """Arguments as an object; any other value is kept, by `as_object`, because an old call cannot be made again.
 
     Raises:
         RequestError: They are nested too deep; ``param`` is *place*.
     """
-    if isinstance(arguments, Mapping):
-        return arguments
-    if not arguments or arguments.isspace():
-        return {}
+    value: Any = arguments
     try:
-        value = loads(arguments)
+        if isinstance(arguments, str) and not arguments.isspace():
+            value = loads(arguments)
     except JsonError as error:
         if error.code == "json.too_deep":
             raise RequestError(f"{place}: {error.message}", code="invalid_value", param=place) from error
-        value = arguments
-    return value if isinstance(value, dict) else {"input": value}
+    return as_object(value)

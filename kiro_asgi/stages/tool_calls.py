@@ -10,6 +10,7 @@ What a fragment may do, in every emission mode:
 * A call that ends without arguments may come once more, with some, under the same id; those count.  It goes out when
   the answer ends, and what follows it waits.
 * A call that is still open at the end of the answer is delivered if its arguments are a whole object, else cut.
+* Arguments that belong to no call may be those of one that has none: such calls are withheld then, as malformed.
 * A name may come late; a call that never gets one is cut, or malformed where the upstream called it complete.
 
 An assembler yields whole calls: `ToolCallStart`, `ToolInputDelta`, `ToolCallEnd`, with nothing of another kind between.
@@ -42,12 +43,13 @@ from kiro_asgi.model.events import (
     ThinkingDelta,
     ToolCallEnd,
     ToolCallFragment,
+    ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
 )
 from kiro_asgi.model.prompt import Turn
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.parts.argument_text import MENDINGS
+from kiro_asgi.stages.parts.argument_text import MENDINGS, malformed_call
 from kiro_asgi.stages.parts.call_ids import CallIds
 from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
 
@@ -152,6 +154,9 @@ class _Delivery(Protocol):
     waits: bool
     """Whether content has to be queued, behind a call that waits."""
 
+    orphaned: bool
+    """Whether there were arguments that belong to no call."""
+
     def queue(self, item: Delta) -> Iterable[Delta]:
         """Queue *item* behind a call that waits; give the deltas to send now."""
         ...
@@ -209,6 +214,22 @@ class _Sent:
         yield ToolCallEnd(verdict.call_id)
 
 
+def _unless_orphaned(verdict: Verdict) -> Verdict:
+    """*verdict*, given that other arguments belong to no call: they may be those of a call that has none."""
+    if not (isinstance(verdict, CompleteCall) and verdict.is_provisional):
+        return verdict
+    reason = "none, while other arguments belong to no call"
+    return ToolCallMalformed(malformed_call(verdict.call_id, verdict.name, "", reason=reason))
+
+
+def _is_orphan(call: OpenCall, verdict: Verdict) -> bool:
+    return not call.name and not isinstance(verdict, CompleteCall) and _is_something(call.text)
+
+
+def _is_something(arguments: str) -> bool:
+    return arguments.strip() not in ("", "{}")
+
+
 @define
 class _Waiting:
     """A call in line."""
@@ -254,6 +275,7 @@ class AtOnce:
     max_waiting: int
     budget: AnswerBudget
     waits: bool = field(init=False, default=False)
+    orphaned: bool = field(init=False, default=False)
     _ids: set[str] = field(init=False, factory=set)
     _sent: _Sent = field(init=False)
     _line: deque[Delta | _Waiting] = field(init=False, factory=deque)
@@ -292,6 +314,11 @@ class AtOnce:
 
     def rest(self) -> Iterable[Delta]:
         """All that waits."""
+        if self.orphaned:
+            for waiting in self._provisional.values():
+                verdict = _unless_orphaned(waiting.verdict)
+                self.budget.take(_room(verdict) - _room(waiting.verdict))
+                waiting.verdict = verdict
         self._provisional.clear()
         return self._advance()
 
@@ -324,6 +351,7 @@ class AtEnd:
     drop_equal: bool
     budget: AnswerBudget
     waits: bool = field(init=False, default=False)
+    orphaned: bool = field(init=False, default=False)
     _best: dict[str, Verdict | None] = field(init=False, factory=dict)
     """In the order of first appearance."""
 
@@ -352,7 +380,7 @@ class AtEnd:
         for verdict in self._best.values():
             assert verdict is not None, "a call was opened and never judged"
             self.budget.give_back(_room(verdict))
-            yield from sent.deliver(verdict)
+            yield from sent.deliver(_unless_orphaned(verdict) if self.orphaned else verdict)
 
 
 def _merit(verdict: Verdict | None) -> int:
@@ -410,6 +438,7 @@ class WholeCalls:
         call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
             if not (fragment.call_id or fragment.name):
+                self.delivery.orphaned |= _is_something(fragment.input)
                 yield Notice(STRAY)
                 return
             call_id = fragment.call_id or self._calls.new_id()
@@ -429,6 +458,7 @@ class WholeCalls:
         return self._accepted(call, verdict)
 
     def _accepted(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
+        self.delivery.orphaned |= _is_orphan(call, verdict)
         unread = call.give_unread()
         call.release()
         if unread is not None and isinstance(verdict, CompleteCall):
@@ -441,13 +471,12 @@ class _IncrementalCall(OpenCall):
     verdict: Verdict | None = None
     """Set once the call has ended."""
 
-    started: bool = False
     opener: str = ""
     """First two characters of the arguments that are not white space."""
 
     streaming: bool = False
-    """Whether fragments go out as they come: from the first one on, if they begin an object that is not empty.
-    Anything else may have to be wrapped, or come once more with arguments, and goes out at the end."""
+    """Whether the call goes out as it comes: once its arguments begin an object that is not empty.  Anything else may
+    have to be wrapped or withheld, or come once more with arguments, and goes out at the end."""
 
     def take_in(self, fragment: ToolCallFragment) -> int:
         """Learn from a fragment; the new size in bytes."""
@@ -459,11 +488,10 @@ class _IncrementalCall(OpenCall):
 
     def catch_up(self) -> Iterator[Delta]:
         """Deltas that may be sent now and have not been."""
-        if not self.started and self.name and isinstance(self.verdict, CompleteCall | None):
-            self.started = True
-            yield ToolCallStart(self.call_id, self.name, self.give_unread())
-        if self.started and not self.streaming and self.opener[:1] == "{" and self.opener not in ("{", "{}"):
+        begins = self.opener[:1] == "{" and self.opener not in ("{", "{}")
+        if begins and not self.streaming and self.name and isinstance(self.verdict, CompleteCall | None):
             self.streaming = True
+            yield ToolCallStart(self.call_id, self.name, self.give_unread())
             yield ToolInputDelta(self.text)
 
     def restart(self) -> None:
@@ -479,6 +507,7 @@ class _IncrementalCall(OpenCall):
             return
         yield from _repair_notices(self.verdict)
         if not self.streaming:
+            yield ToolCallStart(self.call_id, self.name, self.give_unread())
             yield ToolInputDelta(self.verdict.input)
         yield ToolCallEnd(self.call_id, self.give_unread())
 
@@ -504,6 +533,9 @@ class IncrementalCalls:
     _provisional: dict[str, _IncrementalCall] = field(init=False, factory=dict)
     """Calls that have ended without arguments and have not gone out, by id."""
 
+    _orphaned: bool = field(init=False, default=False)
+    """Whether there were arguments that belong to no call."""
+
     _front: _IncrementalCall | None = field(init=False, default=None)
     _line: deque[Delta | _IncrementalCall] = field(init=False, factory=deque)
     _waiting: int = field(init=False, default=0)
@@ -526,6 +558,9 @@ class IncrementalCalls:
         """Judge the calls that never ended, then send all that waits."""
         for call in self._calls.take_all():
             call.verdict = self._judge(call, stopped=False)
+        for call in self._provisional.values() if self._orphaned else ():
+            assert call.verdict is not None, "a call waits that was not judged"
+            call.verdict = _unless_orphaned(call.verdict)
         self._provisional.clear()
         yield from self._advance()
 
@@ -533,6 +568,7 @@ class IncrementalCalls:
         call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
             if not (fragment.call_id or fragment.name):
+                self._orphaned |= _is_something(fragment.input)
                 yield Notice(STRAY)
                 return
             if fragment.call_id in self._ended:
@@ -568,7 +604,9 @@ class IncrementalCalls:
         return call
 
     def _judge(self, call: _IncrementalCall, *, stopped: bool) -> Verdict:
-        return call.close(stopped=stopped, mendings=() if call.streaming else self.mendings)
+        verdict = call.close(stopped=stopped, mendings=() if call.streaming else self.mendings)
+        self._orphaned |= _is_orphan(call, verdict)
+        return verdict
 
     def _end(self, call: _IncrementalCall, verdict: Verdict) -> None:
         call.verdict = verdict

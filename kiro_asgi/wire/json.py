@@ -345,6 +345,14 @@ def object_of(value: Any) -> Mapping[str, Any]:
     return value if type(value) is dict else {}
 
 
+def as_object(value: Any) -> Mapping[str, Any]:
+    """*value* as the arguments of a call: an empty object where it is ``null``, an empty list or a blank text; anything
+    else that is no object becomes the member ``input`` of one."""
+    if isinstance(value, Mapping):
+        return value
+    return {} if value is None or value == [] or (isinstance(value, str) and not value.strip()) else {"input": value}
+
+
 def objects_of(value: Any) -> list[Mapping[str, Any]]:
     """The objects of a list; nothing of anything else."""
     return [item for item in value if type(item) is dict] if type(value) is list else []

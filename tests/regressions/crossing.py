@@ -16,6 +16,8 @@ from attrs import define, field, frozen
 
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
+from kiro_asgi.dialects.gemini.dialect import GeminiStream
+from kiro_asgi.dialects.gemini.parsing import GeminiOptions
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
@@ -25,11 +27,15 @@ from kiro_asgi.model.events import Event
 from kiro_asgi.model.message import fold
 from kiro_asgi.model.signatures import UNSIGNED
 from kiro_asgi.stages.answer import Plan, build_pipeline
+from kiro_asgi.testing.grammar import gemini as gemini_grammar
 from kiro_asgi.testing.grammar import messages as anthropic_grammar
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Upstream
+from kiro_asgi.upstreams.bedrock.answer import FRAMES
+from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
-from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
+from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from tests.dialects.openai_chat import grammar as chat_grammar
 from tests.dialects.openai_responses import grammar as responses_grammar
 
@@ -50,6 +56,19 @@ UPSTREAMS: Mapping[str, Callable[[], Upstream]] = MappingProxyType(
         "openai": lambda: OpenAIUpstream(new_id=ids()),
     }
 )
+
+
+SERVICES: Mapping[str, Callable[[], Upstream]] = MappingProxyType(
+    {
+        **UPSTREAMS,
+        "responses": lambda: ResponsesUpstream(new_id=ids()),
+        "bedrock": lambda: BedrockUpstream(),
+        "kiro": lambda: KiroUpstream(),
+    }
+)
+"""All of them; `tests.regressions.speech.written` gives their bytes."""
+
+_TYPES = MappingProxyType(dict.fromkeys(("bedrock", "kiro"), FRAMES))
 
 
 @define
@@ -80,10 +99,11 @@ class Heard:
 
 ENDS = {
     "end_turn": "end", "tool_use": "call", "max_tokens": "length", "refusal": "filter", "stop_sequence": "end",
+    "STOP": "end", "MAX_TOKENS": "length", "SAFETY": "filter",
     "stop": "end", "tool_calls": "call", "length": "length", "content_filter": "filter",
     "model_context_window_exceeded": "length",
 }  # fmt: skip
-"""The words of both older APIs."""
+"""The words of the APIs that have one word for it."""
 
 
 def _hear_messages(body: dict[str, Any]) -> Heard:
@@ -176,6 +196,36 @@ def _hear_completion(body: dict[str, Any]) -> Heard:
     return _hear_message(choice["message"], choice["finish_reason"], body["usage"])
 
 
+def _hear_candidate(body: dict[str, Any]) -> Heard:
+    [candidate] = body["candidates"]
+    heard, usage = Heard(), body["usageMetadata"]
+    for part in candidate["content"]["parts"]:
+        signature = part.get("thoughtSignature", "")
+        heard.signatures += [signature] if signature else []
+        if "functionCall" in part:
+            heard.calls.append((part["functionCall"]["name"], part["functionCall"]["args"]))
+            heard.ids.append(part["functionCall"]["id"])
+            heard.show("call")
+        elif part.get("thought"):
+            heard.thinking += part["text"]
+            heard.show("thinking")
+        elif part["text"]:
+            heard.text += part["text"]
+            heard.show("text")
+    heard.end = ENDS[candidate["finishReason"]]
+    heard.end = "call" if heard.calls and heard.end == "end" else heard.end
+    output = usage["candidatesTokenCount"] + usage.get("thoughtsTokenCount", 0)
+    heard.usage = usage["promptTokenCount"], usage.get("cachedContentTokenCount", 0), output
+    return heard
+
+
+def _hear_objects(stream: bytes) -> Heard:
+    if b'"error"' in stream.rpartition(b"\n\n")[2]:
+        gemini_grammar.check_cut(stream)
+        return Heard(end="error")
+    return _hear_candidate(gemini_grammar.check(gemini_grammar.events(stream)))
+
+
 @frozen
 class Client:
     """One API as its clients see it."""
@@ -200,22 +250,25 @@ RESPONSES = Client(
     lambda stream: _hear_response(responses_grammar.check(stream)[-1]["response"]),
     _hear_response,
 )
-CLIENTS = (MESSAGES, CHAT, RESPONSES)
+GEMINI = Client("gemini", GeminiStream(), GeminiOptions(), _hear_objects, _hear_candidate)
+CLIENTS = (MESSAGES, CHAT, RESPONSES, GEMINI)
 
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+each_service = pytest.mark.parametrize("service", SERVICES)
 each_upstream = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "collected"])
 
 
-def events(upstream: str, chunks: Iterable[bytes], plan: Plan = PLAN, content_type: str = SSE) -> Iterator[Event]:
-    """The events of an answer, as long as it goes well."""
-    answer = build_pipeline(UPSTREAMS[upstream]().decoder(content_type), plan)
+def events(upstream: str, chunks: Iterable[bytes], plan: Plan = PLAN, content_type: str = "") -> Iterator[Event]:
+    """The events of an answer, as long as it goes well; without a *content_type*, of a stream."""
+    decoder = SERVICES[upstream]().decoder(content_type or _TYPES.get(upstream, SSE))
+    answer = build_pipeline(decoder, plan)
     for chunk in chunks:
         yield from answer.feed([chunk])
     yield from answer.flush()
 
 
-def told(client: Client, upstream: str, chunks: Iterable[bytes], plan: Plan = PLAN, content_type: str = SSE) -> bytes:
+def told(client: Client, upstream: str, chunks: Iterable[bytes], plan: Plan = PLAN, content_type: str = "") -> bytes:
     """The stream that a client is sent.
 
     An answer that fails ends in band; one that fails before there is anything has no stream, but a status.
@@ -237,7 +290,7 @@ def heard(
     upstream: str,
     chunks: Iterable[bytes],
     plan: Plan = PLAN,
-    content_type: str = SSE,
+    content_type: str = "",
 ) -> Heard:
     """What *client* has at the end of an answer that came as *chunks*."""
     if streamed:

@@ -8,6 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
+from tests.helpers import kiro_stream
+
 
 @frozen
 class Say:
@@ -148,6 +150,13 @@ def framed(value: Any) -> bytes:
         return b"data: [DONE]\n\n"
     name = f"event: {value['type']}\n" if type(value.get("type")) is str else ""
     return f"{name}data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+
+
+def written(service: str, values: Iterable[Any]) -> bytes:
+    """The events as bytes; those of services that send frames are pairs of a type and a payload."""
+    if service in ("bedrock", "kiro"):
+        return kiro_stream(*values)
+    return stream(values)
 
 
 def stream(values: Iterable[Any]) -> bytes:

@@ -88,12 +88,12 @@ AS_KIRO = [part("c"), part("c", '{"a"'), part("c", ":1}"), last("c")]
             id="two-without-ids",
         ),
         pytest.param(
-            [part("", '{"a":1'), part("", '{"b":2}', name="g"), last("c", "[]"), part("", name="f")],
+            [part("", '{"a":1'), part("", '{"b":2}', name="g"), last("c", "[1]"), part("", name="f")],
             [
                 NO_ID,
                 Notice("tool_call.no_id", "g"),
                 Notice("tool_call.wrapped", "f"),
-                *whole("c", '{"input":[]}'),
+                *whole("c", '{"input":[1]}'),
                 NO_ID,
                 cut("call_1", '{"a":1'),
                 *whole("call_2", '{"b":2}', name="g"),
@@ -214,10 +214,8 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
         pytest.param(
             [part("c", "[1"), last("c", "]")],
             [
-                ToolCallStart("c", "f"),
                 Notice("tool_call.wrapped", "f"),
-                ToolInputDelta('{"input":[1]}'),
-                ToolCallEnd("c"),
+                *whole("c", '{"input":[1]}'),
             ],
             id="no-object-is-held-and-wrapped",
         ),
@@ -251,7 +249,7 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
         ),
         pytest.param(
             [part("c", "{"), part("d", '{"b')],
-            [ToolCallStart("c", "f"), cut("c", "{"), cut("d", '{"b')],
+            [cut("c", "{"), cut("d", '{"b')],
             id="waited-in-vain",
         ),
         pytest.param(
@@ -270,11 +268,9 @@ def test_end(deltas: list[Delta], expected: list[Delta]) -> None:
         pytest.param(
             [last("c", "[1,]")],
             [
-                ToolCallStart("c", "f"),
                 Notice("arguments.trailing_commas", "f"),
                 Notice("tool_call.wrapped", "f"),
-                ToolInputDelta('{"input":[1]}'),
-                ToolCallEnd("c"),
+                *whole("c", '{"input":[1]}'),
             ],
             id="what-was-held-is-mended",
         ),

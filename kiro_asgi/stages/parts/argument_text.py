@@ -18,6 +18,7 @@ parser alone (`kiro_asgi.stages.parts.open_calls`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -28,7 +29,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.model.events import MalformedCall, TruncationInfo
-from kiro_asgi.wire.json import Extent, JsonError, dumps, extent, loads
+from kiro_asgi.wire.json import DECODER, Extent, JsonError, dumps, extent, loads
 
 _BLANK: Final = " \t\n\r"
 _BOM: Final = "\ufeff"
@@ -123,13 +124,38 @@ def _without_commas(text: str) -> str:
     return "".join((*kept, text[at:]))
 
 
+def canonical(text: str) -> str:
+    """The one spelling of all texts that are the same JSON value; empty where *text* is none."""
+    try:
+        return json.dumps(loads(text), sort_keys=True)
+    except JsonError:
+        return ""
+
+
 def _once(text: str) -> str:
-    """The object that *text* is several times over, and that has a member; itself where it is not."""
+    """The object that *text* is several times over, however spelt, and that has a member; itself where it is not."""
     bare = _EMPTY.sub("", text.strip(_BLANK))
-    size = (bare + bare).find(bare, 1) if '"' in bare else 0
-    return bare[:size] if 0 < size < len(bare) and bare.endswith("}") else bare if bare.startswith("{") else text
+    if not bare.startswith("{"):
+        return text
+    first, end = _first(bare, 0)
+    at = end
+    while at < len(bare):
+        again, at = _first(bare, at)
+        if not again or again != first:
+            return bare
+    return bare[:end] if first not in ("", "{}") else bare
 
 
+def _first(text: str, at: int) -> tuple[str, int]:
+    """The value at *at* as `canonical` spells it, empty where there is none; and where the next one begins."""
+    try:
+        _, end = DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return "", len(text)
+    return canonical(text[at:end]), _BLANKS.match(text, end).end()  # type: ignore[union-attr]  # matches ""
+
+
+_BLANKS: Final = re.compile(r"[ \t\n\r]*+")
 _EMPTY: Final = re.compile(r"\A(?:\{[ \t\n\r]*+\}[ \t\n\r]*+)++(?=\{)")
 """Empty objects before another one."""
 

@@ -16,7 +16,7 @@ from kiro_asgi.model.events import ToolCallCut, ToolCallFragment, ToolCallMalfor
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, malformed_call, parse_arguments, truncation_info
 from kiro_asgi.stages.parts.call_ids import CallIds
-from kiro_asgi.wire.json import JsonError, dumps
+from kiro_asgi.wire.json import JsonError, as_object, dumps
 
 _EMPTY: Final = getsizeof("")
 
@@ -157,8 +157,9 @@ class OpenCall:
             return CompleteCall(self.call_id, self.name, read.text, read.value, mended=read.mended)
         if not stopped:
             return self.cut("no arguments object")
-        value = {"input": read.value}
-        return CompleteCall(self.call_id, self.name, dumps(value).decode(), value, wrapped=True, mended=read.mended)
+        value = as_object(read.value)
+        written = dumps(value).decode()
+        return CompleteCall(self.call_id, self.name, written, value, wrapped=bool(value), mended=read.mended)
 
     def malformed(self, reason: str) -> ToolCallMalformed:
         """Give the call up, although it is complete."""
@@ -313,7 +314,8 @@ def _record(call: OpenCall, *, stopped: bool) -> ToolCall:
     if stopped and not text.strip():
         return ToolCall(call.call_id, call.name, {})
     try:
-        return ToolCall(call.call_id, call.name, parse_arguments(text, MENDINGS).value)
+        value = parse_arguments(text, MENDINGS).value
+        return ToolCall(call.call_id, call.name, value if as_object(value) else {})
     except JsonError as error:
         if not is_cut(text, stopped=stopped):
             return ToolCall(call.call_id, call.name, text, malformed=error.message)

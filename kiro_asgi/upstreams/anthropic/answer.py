@@ -322,7 +322,7 @@ class MessageEvents:
         elif kind == "signature_delta":
             read = (SignatureDelta(unless_unsigned(text_of(delta, "signature"))),)
         elif kind == "input_json_delta":
-            read = self._input(block, arguments_text(delta.get("partial_json")))
+            read = self._input(value, block, arguments_text(delta.get("partial_json")))
         elif kind == "citations_delta":
             read = self._cite(block, object_of(delta.get("citation")))
         else:
@@ -347,15 +347,16 @@ class MessageEvents:
         block.cite(location)
         return ()
 
-    def _input(self, block: OpenBlock, text: str) -> Iterable[Delta]:
+    def _input(self, value: Mapping[str, Any], block: OpenBlock, text: str) -> Iterator[Delta]:
         if block is _STRAY:
             calls = [each for each, _ in self._open.values() if each.is_call]
-            if len(calls) != 1:
-                return (Notice("delta.stray", "input_json_delta"),)
-            block = calls[0]  # of what is open, arguments can be no other's
+            if len(calls) != 1:  # of what is open, arguments could be no other's; so they are a call's without a name
+                yield from self._open_block({"index": value.get("index"), "content_block": {"type": "tool_use"}})
+                calls = [self._open[index_of(value)][0]]
+            block = calls[0]
         if block.gathers:
             self._budget.take(size_of_value(text))
-        return block.write(text)
+        yield from block.write(text)
 
     def _close_block(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         block, size = self._open.pop(index_of(value), _NONE)

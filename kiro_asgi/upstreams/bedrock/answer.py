@@ -230,9 +230,13 @@ class ConverseEvents:
         yield from self._input(block, arguments_in(call))
 
     def _input(self, block: _Block, text: str) -> Iterable[Delta]:
-        if not block.call_id:
-            return self._notice("delta.stray", "toolUse")
-        return (ToolCallFragment(block.call_id, input=text),) if text else ()
+        if not text:
+            return ()
+        if not block.call_id:  # of what is open, arguments can be no other's; else they are a call's that has no name
+            calls = [each.call_id for each in self._open.values() if each.call_id]
+            block.call_id = calls[0] if len(calls) == 1 else self._distinct("")
+            self._budget.take(ITEM)
+        return (ToolCallFragment(block.call_id, input=text),)
 
     def _reasoning(self, block: _Block, reasoning: Mapping[str, Any]) -> Iterator[Delta]:
         if text := text_of(reasoning, "text"):

@@ -160,6 +160,8 @@ class PartReader:
         name, written = text_of(call, "name"), arguments_in(call) or "{}"
         if not name:
             yield Notice("tool_call.unnamed")
+            if written != "{}":
+                yield ToolCallFragment("", input=written)
         elif call_id := self._identify(text_of(call, "id"), text_of(part, "thoughtSignature"), name, written):
             self.produced = True
             yield from _signature(part, CALL)

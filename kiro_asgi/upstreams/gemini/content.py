@@ -35,6 +35,7 @@ from kiro_asgi.rendering.parts import Block, PartWriter
 from kiro_asgi.rendering.strict_turns import Draft, strict_turns
 from kiro_asgi.rendering.turns import GO_ON
 from kiro_asgi.rendering.unread import WriteBack
+from kiro_asgi.wire.json import as_object
 
 _READABLE: Final = re.compile(
     r"https://generativelanguage\.googleapis\.com/[\w./-]+|https://(?:www\.youtube\.com/watch\?|youtu\.be/)\S+"
@@ -233,7 +234,7 @@ class ContentWriter(PartWriter[ContentDraft]):
         arguments: Any = part.input
         if not isinstance(arguments, Mapping):
             self.notes.applies("calls.input_wrapped", into.place)
-            arguments = {"input": arguments}
+            arguments = as_object(arguments)
         call: Block = {"functionCall": {**shared, "args": dict(arguments)}}
         if into.signature:
             call["thoughtSignature"], into.signature = into.signature, ""

@@ -18,6 +18,7 @@ from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import Delta, Notice, SignatureDelta, ToolCallFragment
 from kiro_asgi.model.signatures import CALL, GEMINI, marked
 from kiro_asgi.model.unread import Unread, accumulated
+from kiro_asgi.stages.parts.argument_text import canonical
 from kiro_asgi.upstreams.unread import ARGUMENTS, arguments_in, others, within
 from kiro_asgi.wire.json import object_of, text_of
 
@@ -127,14 +128,21 @@ class _StreamedCall:
 
     _end: ObjectEnd = field(init=False, factory=ObjectEnd)
 
+    _spelling: str | None = field(init=False, default=None)
+    """The complete arguments as `canonical` spells them; ``None`` where that is not known."""
+
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are a complete JSON object, which nothing can follow."""
         return bool(self.held) or self._end.reached
 
     def repeats(self, arguments: str) -> bool:
-        """Whether these are all arguments once more, after they were complete."""
-        return len(arguments) == self._size and self._end.reached and "".join(self._pieces) == arguments
+        """Whether these are all arguments once more, in whatever spelling, after they were complete."""
+        if not self._end.reached or not arguments.rstrip().endswith("}"):
+            return False
+        if self._spelling is None:
+            self._spelling = canonical("".join(self._pieces))
+        return bool(self._spelling) and canonical(arguments) == self._spelling
 
     def fragment(self, arguments: str = "", *, stop: bool = False) -> ToolCallFragment:
         """Make the next piece; the first has the name."""
@@ -144,7 +152,7 @@ class _StreamedCall:
         name = "" if self.begun else self.name
         self.ended = stop
         if arguments:
-            self.begun = True
+            self.begun, self._spelling = True, None
             self._end.feed(arguments)
             self._pieces.append(arguments)
             self._size += len(arguments)
@@ -164,6 +172,9 @@ class StreamedCalls:
     _calls: dict[Key, _StreamedCall] = field(init=False, factory=dict)
     _keys: dict[str, Key] = field(init=False, factory=dict)
     """By the server's id."""
+
+    _strays: dict[int, Key] = field(init=False, factory=dict)
+    """Numbers under which the arguments of a call came that has another."""
 
     _changed: dict[Key, None] = field(init=False, factory=dict)
     """Calls that had arguments since another one began."""
@@ -206,7 +217,7 @@ class StreamedCalls:
 
     def _take(self, index: Any, server_id: str, function: Mapping[str, Any], unread: Unread | None) -> Iterator[Delta]:
         name, arguments = _text(function.get("name")), arguments_in(function)
-        key = self._key(index, server_id, name)
+        key = self._key(index, server_id, name, arguments)
         call = self._calls.get(key)
         if call is None or _is_another(call, server_id, name, arguments):
             yield from self._end_others(key)
@@ -232,22 +243,38 @@ class StreamedCalls:
             self._budget.take(getsizeof(arguments))  # kept, to know them again
             yield call.fragment(arguments)
 
-    def _key(self, index: Any, server_id: str, name: str) -> Key:
+    def _key(self, index: Any, server_id: str, name: str, arguments: str) -> Key:
         if type(index) is str and index.isdecimal() and len(index) < _DIGITS:
             index = int(index)
         if type(index) is int:
             # A call that goes on has no name: its id, which is known, precedes a number that is counted anew.
             known = None if name or index in self._calls else self._keys.get(server_id)
-            return index if known is None else known
+            if known is not None:
+                return known
+            return index if name or server_id else self._continued(index, arguments)
         if not server_id:
             return self._latest
         return self._keys.get(server_id, server_id)
+
+    def _continued(self, index: int, arguments: str) -> Key:
+        """The call that goes on with *arguments* alone.
+
+        Some servers send them under another number than id and name.  They are of the call that began last, if that has
+        none yet, and no other call is open under their number.
+        """
+        own, latest = self._calls.get(index), self._calls.get(self._latest)
+        is_free = own is None or (own.begun and own.complete and not own.repeats(arguments))
+        if arguments and is_free and latest is not None and not latest.begun:
+            self._strays[index] = self._latest
+        return self._strays.get(index, index)
 
     def _new_call(self, key: Key, server_id: str) -> _StreamedCall:
         self._budget.take(ITEM + 3 * getsizeof(server_id))
         before = self._calls.get(key)
         if before is not None and self._keys.get(before.server_id) == key:
             del self._keys[before.server_id]
+        if type(key) is int:
+            self._strays.pop(key, None)
         call = self._calls[key] = _StreamedCall("", self._unique(server_id))
         return call
 

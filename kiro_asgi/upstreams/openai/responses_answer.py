@@ -150,6 +150,9 @@ class _Item:
     begun: bool = False
     """Whether a call's name was emitted."""
 
+    orphan: str = ""
+    """The first piece of arguments that came before it was known to be a call."""
+
     ended: bool = False
     end: ObjectEnd = field(factory=ObjectEnd)
     """Of a call's arguments: they may come once more, in another spelling."""
@@ -231,6 +234,8 @@ class EventDecoder:
         for item in self._items:
             if item.kind in _CALLS and not item.ended and (is_complete or not item.begun):
                 yield self._fragment(item, self._closing(item) if is_complete else "", stop=is_complete)
+        if is_complete and (orphan := next((it.orphan for it in self._items if it.orphan and not it.kind), "")):
+            yield ToolCallFragment("", input=orphan)
         if usage := object_of(response.get("usage")):
             yield responses_counts(usage)
         yield from self._told.rest()
@@ -478,6 +483,8 @@ class EventDecoder:
 
     def _arguments_delta(self, value: Object) -> Iterator[Delta]:
         item, piece = self._item(value), text_of(value, "delta")
+        if not item.kind:
+            item.orphan = item.orphan or piece
         if piece and item.kind == "function_call" and not item.ended:
             yield self._fragment(item, piece)
 

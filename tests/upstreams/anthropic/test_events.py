@@ -365,7 +365,6 @@ def test_a_search_that_failed() -> None:
         ([start({"type": "hologram"}), delta("input_json_delta", partial_json="1"), stop()],
          Notice("block.unknown", "hologram")),
         ([delta("hologram_delta")], Notice("delta.unknown", "hologram_delta")),
-        ([delta("input_json_delta", partial_json="1")], Notice("delta.stray", "input_json_delta")),
         ([{"type": "hologram"}], Notice("event.unknown", "hologram")),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.kiro.answer import STOP_REASONS
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, OutputMessage, Response, ResponseUsage, ToolUse
 from kiro_asgi.upstreams.kiro.rules.texts import CLOSE, OPEN, sanitize_text
-from kiro_asgi.wire.json import JsonError, dumps, loads
+from kiro_asgi.wire.json import JsonError, as_object, dumps, loads
 
 MAX_SEQUENCE: Final = 4096
 """Characters of an escape sequence that is waited for; the string of a longer one is taken for text."""
@@ -248,9 +248,4 @@ def _blocks(messages: Iterable[OutputMessage], reminders: bool) -> Iterator[Bloc
             yield TextBlock(text)
         if message.tool_use is not None:
             call = message.tool_use
-            yield ToolCallBlock(call.id, call.name, dumps(_arguments(call.input)).decode())
-
-
-def _arguments(value: Any) -> Mapping[str, Any]:
-    """Arguments are an object; any other value, such as text that was not JSON, becomes a member of one."""
-    return value if isinstance(value, Mapping) else {"input": value}
+            yield ToolCallBlock(call.id, call.name, dumps(as_object(call.input)).decode())

@@ -23,6 +23,7 @@ from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.rendering.strict_turns import Draft
 from kiro_asgi.upstreams.kiro.rules.kept import Message, are_same
 from kiro_asgi.upstreams.kiro.rules.texts import Texts, is_blank
+from kiro_asgi.wire.json import as_object
 
 IMAGES: Final = Accepted(by_subtype("image/png", "image/jpeg", "image/gif", "image/webp"))
 
@@ -282,7 +283,7 @@ class MessageWriter(PartWriter[MessageDraft]):
         if type(arguments) is not dict and isinstance(arguments, Mapping):
             arguments = {**arguments}
         if type(arguments) is not dict and self.notes.applies("calls.input_wrapped", into.place):
-            arguments = {"input": arguments}
+            arguments = as_object(arguments)
         if _has_empty_key(arguments) and self.notes.applies("calls.empty_keys", into.place):
             arguments = _without_empty_keys(arguments)
         name = self.names.wire(part.name, into.place)
