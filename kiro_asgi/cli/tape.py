@@ -53,17 +53,21 @@ def _problems(tape: Tape) -> Iterator[str]:
             yield f"line {number} ({line.kind}) holds what looks like a secret"
     yield from (f"it names {path}, which a replay does not take" for path in settings_on(tape).left_out)
     try:
-        difference = derive(tape).difference
+        replay = derive(tape)
     except TapeError as error:
         yield error.message
     else:
-        if difference is not None:
+        if (difference := replay.difference) is not None:
             yield f"a replay sends the client something else from byte {difference.offset} on"
+        elif not replay.is_same:
+            yield f"a replay sends the client the status {replay.status}, and it got {tape.status}"
 
 
 def _mask(tape: Tape, printer: Printer) -> int:
     masked = protected(tape, Protection(Redactor.of(()), is_masking=True))
-    printer.json(replayed(masked).write().decode().removesuffix("\n"))
+    # What the client got stays evidence: it is made anew only where a replay gives the same.
+    made = replayed(masked) if not tape.cut and derive(tape).is_same else masked
+    printer.json(made.write().decode().removesuffix("\n"))
     return 0
 
 

@@ -278,32 +278,39 @@ class Recordings:
             before.append(said)
         return {"turns": turns}
 
-    def compare(self, one: tuple[RecordedCall, Run], other: tuple[RecordedCall, Run]) -> Mapping[str, Any]:
-        """Compare what the client is sent in two runs, from the first difference on.
+    def compare(self, other: RecordedCall, call: RecordedCall, run: Run) -> Mapping[str, Any]:
+        """Compare what the client of *other* got with what that of *call* would be sent, from the first difference on.
 
         Raises:
-            Unseen: One of them cannot be replayed.
+            Unseen: *call* cannot be replayed, or not all is kept of what the client of *other* got.
         """
-        replays = self._replay(*one), self._derive(*other)
-        left, right = (replay.sent.split(b"\n\n") for replay in replays)
+        replay, got = self._replay(call, run), self.tape(other)
+        if got.cut or other.end is None:
+            raise Unseen("not all of what that call's client got is kept, so nothing can be compared with it")
+        difference = replay.difference_from(got)
+        left, right = ([] if difference is None else sent.split(b"\n\n") for sent in (got.sent, replay.sent))
         first = same_start(left, right)
         last = same_start(reversed(left[first:]), reversed(right[first:]))
+        seconds = replay.steps[-1].t if replay.steps else 0
         return {
-            "same": replays[0].sent == replays[1].sent,
-            "difference": _difference(Difference.between(replays[0].sent, replays[1].sent)),
+            "same": difference is None and got.status in (0, replay.status),
+            "difference": _difference(difference),
             "before": first,
             "after": last,
-            "runs": [
-                {
-                    "status": replay.status,
-                    "bytes": len(replay.sent),
-                    "steps": len(replay.steps) + replay.dropped,
-                    "missing": replay.missing,
-                    "seconds": round(replay.steps[-1].t, 4) if replay.steps else 0,
-                    "events": [as_value(each) for each in events[first : len(events) - last][:_EVENTS]],
-                }
-                for replay, events in zip(replays, (left, right), strict=True)
-            ],
+            "got": {
+                "status": got.status,
+                "bytes": len(got.sent),
+                "seconds": round(other.end.seconds, 4),
+                "events": _shown(left, first, last),
+            },
+            "replay": {
+                "status": replay.status,
+                "bytes": len(replay.sent),
+                "seconds": round(seconds, 4),
+                "events": _shown(right, first, last),
+                "steps": len(replay.steps) + replay.dropped,
+                "missing": replay.missing,
+            },
         }
 
     def settings(self) -> list[Mapping[str, Any]]:
@@ -340,6 +347,11 @@ class Recordings:
                 return derive(self.tape(call), rechunk=run.rechunk, changed={**changed, **(more or {})})
             except KiroAsgiError as error:
                 raise Unseen(error.message) from error
+
+
+def _shown(events: list[bytes], first: int, last: int) -> list[Any]:
+    """Those that differ: all but the *first* and the *last* ones."""
+    return [as_value(each) for each in events[first : len(events) - last][:_EVENTS]]
 
 
 def _documents(call: RecordedCall) -> tuple[Any, list[Any]]:

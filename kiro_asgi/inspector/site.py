@@ -578,7 +578,7 @@ _VIEWS: Final[Mapping[str, _View]] = MappingProxyType(
         "search": lambda shown, asked: shown.search(asked.values.get("text", "")[:_SEARCHED], asked.several),
         "failure": lambda shown, asked: shown.failure(asked.call),
         "request": lambda shown, asked: shown.request(asked.call),
-        "compare": lambda shown, asked: shown.compare((asked.other, Run()), (asked.call, asked.run)),
+        "compare": lambda shown, asked: shown.compare(asked.other, asked.call, asked.run),
         "conversation": lambda shown, asked: shown.conversation(asked.call, asked.calls.all()),
         "settings": lambda shown, asked: {"settings": shown.settings()},
         "curl": _curl,

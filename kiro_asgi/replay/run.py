@@ -8,7 +8,10 @@ import re
 import selectors
 import tomllib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain, takewhile
+from logging import LogRecord, getLogger
 from operator import eq
 from time import monotonic
 from types import MappingProxyType
@@ -18,6 +21,7 @@ import anyio
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.door.parts import Additions, Internals
+from kiro_asgi.asgi.kept.secrets import LOGGERS
 from kiro_asgi.asgi.kept.taping import ReplayedSettings
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.scheduling import Offload, T
@@ -97,6 +101,30 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], speed: fl
         return runner.run(main(loop))
 
 
+_REPLAYING: Final = ContextVar("kiro_asgi.replaying", default=False)
+
+
+@frozen
+class _OnlyRealCalls:
+    """Keeps out of the log what is done in a replay: it would tell of calls that nobody has made."""
+
+    def filter(self, record: LogRecord) -> bool:
+        """Whether to write *record*."""
+        return not _REPLAYING.get()
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Write nothing to the log within the block, and in the tasks and threads that it starts."""
+    for name in LOGGERS:
+        getLogger(name).addFilter(_OnlyRealCalls())  # once: they are equal
+    token = _REPLAYING.set(True)
+    try:
+        yield
+    finally:
+        _REPLAYING.reset(token)
+
+
 _KEY: Final = "replay-key-of-nobody"
 
 _SHOWN: Final = 60
@@ -174,15 +202,24 @@ class Replay:
     """Answers that were asked for, and are not on the tape."""
 
     @property
+    def is_same(self) -> bool:
+        """Whether the client would get what it got: the status, and every byte."""
+        return self.difference is None and self.tape.status in (0, self.status)
+
+    @property
     def difference(self) -> Difference | None:
         """The first difference from what the client was sent on the tape; ``None`` where it is the same, byte for byte.
 
         Proofs that the gateway made with its secret, which is on no tape, are not compared: the beginning of each seal.
         Of a tape that was masked when it was recorded the shapes are compared: what was sent was masked, too.
         """
-        if self.tape.is_masked and self.tape.sent != self.sent:
-            return Difference.between(shape(self.tape.sent), shape(self.sent))
-        return Difference.between(*(_PROOF.sub(rb"\1" + b"*" * 43, sent) for sent in (self.tape.sent, self.sent)))
+        return self.difference_from(self.tape)
+
+    def difference_from(self, tape: Tape) -> Difference | None:
+        """As `difference`, from what a client was sent on another *tape*."""
+        if tape.is_masked and tape.sent != self.sent:
+            return Difference.between(shape(tape.sent), shape(self.sent))
+        return Difference.between(*(_PROOF.sub(rb"\1" + b"*" * 43, sent) for sent in (tape.sent, self.sent)))
 
 
 def derive(
@@ -190,8 +227,8 @@ def derive(
 ) -> Replay:
     """Run the exchange of *tape* again, and record its steps.
 
-    No request is sent, and nothing waits: time is the tape's.  The work is that of the exchange itself.  It blocks:
-    call it in a thread of its own where an event loop must go on.
+    No request is sent, nothing is logged, and nothing waits: time is the tape's.  The work is that of the exchange
+    itself.  It blocks: call it in a thread of its own where an event loop must go on.
 
     Args:
         tape: The inputs.
@@ -243,7 +280,8 @@ def derive(
             missing=script.missing,
         )
 
-    return run_virtual(main, speed)
+    with _unlogged():
+        return run_virtual(main, speed)
 
 
 def read_setting(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Reduction of a tape: what the client is sent stays the same, byte for byte, and whatever that does not need goes.
+"""Reduction of a tape: what the client got stays the same, byte for byte, and whatever that does not need goes.
 
 Parts of the client's request, settings and fetched files are removed, large ones first, as long as the replay gives the
 same.  So a report of a hundred tools and messages becomes a test that shows the fault.
@@ -15,7 +15,7 @@ from attrs import define, evolve
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import TAPE_TRIALS
 from kiro_asgi.replay.run import Replay, derive
-from kiro_asgi.tapes.format import Line, Tape
+from kiro_asgi.tapes.format import Line, Tape, TapeError
 from kiro_asgi.wire.json import JsonError, dumps, loads
 
 _SHORT: Final = 16
@@ -28,9 +28,16 @@ def trim(tape: Tape, most: int = TAPE_TRIALS) -> Tape:
     """*tape*, reduced to what gives the client the same, as far as *most* trials find it.
 
     Raises:
-        TapeError: It is cut, or has no request, so it cannot be replayed.
+        TapeError: It is cut, or has no request, so it cannot be replayed; or a replay gives the client something else,
+            which would replace what it got.
     """
     original = derive(tape)
+    if not original.is_same:
+        raise TapeError(
+            "a replay of this tape does not give what the client got, so it cannot be trimmed: that would replace the "
+            "recorded answer; kiro-asgi replay shows where they differ",
+            code="trim.differs",
+        )
     parts = {"request": _document(tape.request.data), "settings": tape.head.members.get("settings") or {}}
     parts["files"] = [place for place, line in enumerate(tape.lines) if line.kind == "file"]
 
@@ -65,12 +72,10 @@ def _with(tape: Tape, parts: Any) -> Tape:
 
 
 def replayed(tape: Tape) -> Tape:
-    """*tape* with what is sent now, to the client and to services, so that another replay gives the same.
+    """*tape*, whose replay gives the same, with what is sent now, to the client and to services.
 
-    Itself where it is cut.
+    Then another replay gives the same after a part of it was changed, too.
     """
-    if tape.cut:
-        return tape
     replay = derive(tape)
     kept = [*_with_requests(tape, replay)]
     made = [Line("client.bytes", step.t, {}, step.value) for step in replay.steps if step.kind == "send"]

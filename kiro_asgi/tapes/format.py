@@ -258,6 +258,11 @@ class Tape:
         return tuple(line.text("value") for line in self.of("token"))
 
     @property
+    def status(self) -> int:
+        """Of the response; 0 where there was none."""
+        return int(next((line.number("status") for line in self.of("client.head")), 0))
+
+    @property
     def sent(self) -> bytes:
         """All that the client was sent."""
         return b"".join(line.data for line in self.of("client.bytes"))

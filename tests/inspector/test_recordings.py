@@ -196,7 +196,7 @@ async def test_a_run_with_other_settings_is_compared(looking):
     assert (await viewer.see("compare", rechunk="1"))["same"]
     told = await viewer.see("compare", set="kiro.fake_reasoning_handling = remove\n")
     assert not told["same"] and told["before"] >= 1
-    assert "thinking" in "".join(told["runs"][0]["events"]) and "thinking" not in "".join(told["runs"][1]["events"])
+    assert "thinking" in "".join(told["got"]["events"]) and "thinking" not in "".join(told["replay"]["events"])
     paths = {each["path"] for each in (await viewer.see("settings"))["settings"]}
     assert "kiro.fake_reasoning_handling" in paths and not paths & {"kiro.api_key", "kiro.endpoint", "client.api_keys"}
     status, words = await viewer.see("compare", set="kiro.endpoint=http://evil.example")
@@ -206,6 +206,29 @@ async def test_a_run_with_other_settings_is_compared(looking):
 
     await ask("anthropic", "sim:tool", stream=True).run(app)
     assert not (await viewer.see("compare", other=call))["same"]
+
+
+@pytest.mark.parametrize("content", ["full", "masked"])
+async def test_a_run_is_compared_with_what_the_client_got(looking, content):
+    """Not with another replay: whatever a replay gives, it is never called the same as an answer that was another."""
+    app, viewer = await looking(content)
+    await ask("anthropic", "sim:text=One two.", stream=True).run(app)
+    call = await viewer.last()
+    lines = part_of(app, Inspector).calls.find(call["id"]).recording._lines
+    assert (await viewer.see("compare"))["same"]
+
+    (head,) = (at for at, line in enumerate(lines) if line[0] == "client.head")
+    was, lines[head] = lines[head], (*lines[head][:3], {**lines[head][3], "status": 502})
+    told = await viewer.see("compare")
+    assert not told["same"] and told["difference"] is None
+    assert (told["got"]["status"], told["replay"]["status"]) == (502, 200)
+
+    lines[head] = was
+    last = max(at for at, line in enumerate(lines) if line[0] == "client.bytes")
+    lines[last] = (*lines[last][:2], lines[last][2] + b"event: more\ndata: {}\n\n", lines[last][3])
+    told = await viewer.see("compare")
+    assert not told["same"] and told["got"]["bytes"] == told["replay"]["bytes"] + len(b"event: more\ndata: {}\n\n")
+    assert "event: more" in told["got"]["events"][-1] or content == "masked"
 
 
 async def test_what_is_taken_away(looking, gateway):

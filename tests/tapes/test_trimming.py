@@ -7,13 +7,15 @@ from typing import Any
 
 import anyio.to_thread
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kiro_asgi import simulator
+from kiro_asgi.cli import main
 from kiro_asgi.replay import derive
 from kiro_asgi.replay.trimming import shrink, trim
-from kiro_asgi.tapes import load_tape
+from kiro_asgi.tapes import Tape, TapeError, load_tape, read_tape
 from kiro_asgi.wire.json import loads
 from tests.asgi.driver import post
 from tests.tapes.corpus import CORPUS
@@ -86,3 +88,25 @@ def test_a_sealed_answer():
 
     assert first.sent == again.sent == small.sent == derive(small).sent
     assert len(small.request.data) < len(tape.request.data)
+
+
+def test_evidence_is_not_replaced(tmp_path, capsys):
+    """A tape whose replay differs, in a byte or in its status, is not trimmed; masked, it keeps what the client got."""
+    tape = load_tape(CORPUS / "counting.tape.jsonl")
+    other = [evolve(line, data=line.data + b" ") if line.kind == "client.bytes" else line for line in tape.lines]
+    moved = [
+        evolve(line, members={**line.members, "status": 502}) if line.kind == "client.head" else line
+        for line in tape.lines
+    ]
+
+    for lines in (other, moved):
+        changed = Tape(tuple(lines))
+        with pytest.raises(TapeError, match="does not give what the client got"):
+            trim(changed)
+        path = tmp_path / "changed.tape.jsonl"
+        path.write_bytes(changed.write())
+        assert main(["tape", "mask", str(path)]) == 0
+        masked = read_tape([capsys.readouterr().out.encode()])
+        assert (len(masked.sent), masked.status) == (len(changed.sent), changed.status)
+        assert main(["tape", "check", str(path)]) == 1
+        assert "a replay sends the client" in capsys.readouterr().out

@@ -18,7 +18,8 @@ from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.observers.logs import FIELDS_ATTRIBUTE
 from kiro_asgi.redaction import Redactor
 
-_LOGGERS: Final = ("kiro_asgi", "kiro_asgi.access")
+LOGGERS: Final = ("kiro_asgi", "kiro_asgi.access")
+"""Names of the loggers that the package writes to."""
 
 
 @define(eq=False)
@@ -113,7 +114,7 @@ class _Filter:
 def hide_in_logs(secrets: Secrets) -> None:
     """Keep *secrets* out of what the package logs, until they are gone themselves."""
     keeper = _Filter(weakref.ref(secrets))
-    for logger in map(getLogger, _LOGGERS):
+    for logger in map(getLogger, LOGGERS):
         logger.addFilter(keeper)
         weakref.finalize(secrets, _forget, logger, keeper).atexit = False
 

@@ -7,18 +7,26 @@ import { bytes, many, seconds } from "./format.js";
 
 const CUTS = [["recorded", "as they came"], ["1", "into single bytes"], ["7", "into 7 bytes"], ["1000", "into 1000 bytes"], ["random:1", "at random"]];
 
-/** @param {any} told @param {string} one @param {string} other */
+/** @param {any} told */
+function verdict(told) {
+  if (told.same) return h("p", { class: "good" }, "The client would be sent what it got, byte for byte.");
+  if (told.difference) return h("p", { class: "bad" }, `They differ from byte ${told.difference.offset} on, after ${many(told.difference.event, "event")}.`);
+  return h("p", { class: "bad" }, `The bytes are the same. The status was ${told.got.status}, and would be ${told.replay.status}.`);
+}
+
+/** @param {any} told @param {string} one what the client got, by a name @param {string} other the replay, by a name */
 function result(told, one, other) {
-  const [left, right] = told.runs;
-  const cells = (/** @type {any} */ run) => [run.status, bytes(run.bytes), run.steps, seconds(run.seconds), run.missing];
+  const { got, replay } = told;
   const events = (/** @type {any} */ run, /** @type {string} */ name) => h("section", { class: "column", "aria-label": name }, h("h3", {}, name),
     h("pre", { tabindex: "0" }, run.events.length ? run.events.join("\n\n") : "(nothing)"));
   return [
-    told.same ? h("p", { class: "good" }, "The client would be sent the same, byte for byte.")
-      : h("p", { class: "bad" }, `They differ from byte ${told.difference.offset} on, after ${many(told.difference.event, "event")}.`),
-    table("Runs", ["Run", "Status", "Sent", "Steps", "Took", "Answers not recorded"], [[one, ...cells(left)], [other, ...cells(right)]], 1),
-    told.same ? "" : h("p", { class: "note" }, `${many(told.before, "event")} before ${told.before === 1 ? "is" : "are"} the same, and ${told.after} after.`),
-    told.same ? "" : h("div", { class: "lanes two" }, events(left, one), events(right, other)),
+    verdict(told),
+    table("Runs", ["Run", "Status", "Sent", "Took", "Steps", "Answers not recorded"], [
+      [one, got.status, bytes(got.bytes), seconds(got.seconds), "", ""],
+      [other, replay.status, bytes(replay.bytes), seconds(replay.seconds), replay.steps, replay.missing],
+    ], 1),
+    told.difference ? h("p", { class: "note" }, `${many(told.before, "event")} before ${told.before === 1 ? "is" : "are"} the same, and ${told.after} after.`) : "",
+    told.difference ? h("div", { class: "lanes two" }, events(got, one), events(replay, other)) : "",
   ];
 }
 
@@ -34,7 +42,7 @@ export async function compareOf(call) {
     if (known && !value.value) value.value = String(known.value);
   } }));
   const cut = /** @type {HTMLSelectElement} */ (h("select", { id: "cut" }, ...CUTS.map(([each, words]) => h("option", { value: each }, words))));
-  const other = /** @type {HTMLInputElement} */ (h("input", { id: "other", autocomplete: "off", spellcheck: "false", placeholder: "this one, as it was", size: "28" }));
+  const other = /** @type {HTMLInputElement} */ (h("input", { id: "other", autocomplete: "off", spellcheck: "false", placeholder: "what this client got", size: "28" }));
   const run = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const query = new URLSearchParams({ call: call.id, rechunk: cut.value });
@@ -42,7 +50,7 @@ export async function compareOf(call) {
     if (other.value) query.set("other", other.value);
     shown.replaceChildren(h("p", { class: "note" }, "…"));
     try {
-      shown.replaceChildren(...result(await ask(`compare?${query}`), other.value || "as it was", "this call, done again"));
+      shown.replaceChildren(...result(await ask(`compare?${query}`), other.value ? `what ${other.value} got` : "what the client got", "this call, done again"));
     } catch (error) {
       shown.replaceChildren(h("p", { class: "bad", role: "alert" }, /** @type {Error} */ (error).message));
     }
