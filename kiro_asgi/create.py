@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
@@ -18,6 +18,7 @@ from kiro_asgi.asgi.kept.server_tools import ServerTool
 from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
 from kiro_asgi.compose import Insight, compose
 from kiro_asgi.config import Settings
+from kiro_asgi.config.leaves import ENV_PREFIX
 from kiro_asgi.dialects.manifest import DialectManifest
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.observers.base import Observer
@@ -28,6 +29,9 @@ from kiro_asgi.upstreams.manifest import Manifest
 
 if TYPE_CHECKING:
     from kiro_asgi.inspector.site import Inspector
+
+
+_SIMULATE: Final = f"{ENV_PREFIX}SIMULATE"
 
 
 def create_app(
@@ -68,6 +72,7 @@ def create_app(
             is not async is called in a thread.  It is asked about keys that the settings do not have, and, with
             ``client.trust_host``, about users; what it says holds for ``client.keys_ttl`` seconds.
         simulate: Ask a simulated service within the process, as the setting of that name does: it needs no account.
+            The environment variable of that setting, ``KIRO_ASGI__SIMULATE``, does the same, whatever *settings* are.
 
     Raises:
         ConfigError: The settings cannot work, or an object has not what is asked of it; the message lists every reason
@@ -93,9 +98,14 @@ def create_app(
         settings = root.from_env(os.environ) if simulate else settings_to_serve(os.environ, root, additions.keys)
     elif not isinstance(settings, Settings):
         settings = root.from_mapping(settings)
-    if simulate:
+    if simulate or _is_simulated(os.environ):
         settings = evolve(settings, simulate=True)
     return new_app(settings, additions)
+
+
+def _is_simulated(environ: Mapping[str, str]) -> bool:
+    """Whether the environment says so: also where an application takes its other settings from elsewhere."""
+    return _SIMULATE in environ and Settings.from_env({_SIMULATE: environ[_SIMULATE]}).simulate
 
 
 def new_app(

@@ -21,6 +21,7 @@ from kiro_asgi.asgi.exchange.providers import NOWHERE
 from kiro_asgi.config.leaves import leaves
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.transport import Transport
+from kiro_asgi.quota.settings import hash_of
 from kiro_asgi.simulation import SimulatedTransport
 from kiro_asgi.simulator import CloseEarly, Event, HalfClose, Head, Layout, Pause, RawBytes, Repeat, Reset, Stall, text
 from kiro_asgi.simulator.service import SimulatedService
@@ -166,6 +167,54 @@ async def test_each_way_to_say_so(tmp_path: Path) -> None:
     assert all(it.startswith('{"ready":true,"reasons":[],"degraded":["simulated"]') for it in told), told
 
 
+@pytest.mark.parametrize("given", [None, {}, Settings(), Settings.from_mapping({"client": {"api_keys": ["k"]}})])
+async def test_the_variable_works_whatever_the_settings_come_from(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapping, an object, as a Django project has them; a value that is no switch is refused by its name."""
+    monkeypatch.setenv("KIRO_ASGI__SIMULATE", "true")
+    told = (await get("/ready", key="k").run(create_app(given))).json()
+    assert told["degraded"] == ["simulated"]
+
+    monkeypatch.setenv("KIRO_ASGI__SIMULATE", "perhaps")
+    with pytest.raises(ConfigError, match="KIRO_ASGI__SIMULATE"):
+        create_app(given)
+
+
+SITES = [
+    *(
+        "bare_site",
+        "django_site",
+        "ending_streams",
+        "guarded",
+        "proxied",
+        "quart_site",
+        "quart_users",
+        "starlette_site",
+    ),
+    *("starlette_users", "mysite.asgi", "keysite.asgi"),
+]
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_each_documented_mount_is_simulated_by_the_variable(site: str, tmp_path: Path) -> None:
+    """As the pages say; each says in its log that it is."""
+    examples = Path(__file__).parent.parent / "docs" / "examples"
+    folder = {"mysite": "django_project", "keysite": "django_keys"}.get(site.partition(".")[0], ".")
+    environ = {
+        "PYTHONPATH": os.pathsep.join([str(examples / folder), *sys.path]),
+        "DJANGO_SETTINGS_MODULE": f"{site.partition('.')[0]}.settings"
+        if "." in site
+        else "django.conf.global_settings",
+        "KIRO_ASGI__CLIENT__TRUST_HOST": "true",
+        "KIRO_ASGI__SIMULATE": "true",
+    }
+    code = f"import importlib; importlib.import_module({site!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr.partition(":")[0]) == (0, "simulated"), done.stderr
+
+
 async def test_it_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     app = create_app({}, simulate=True)
     await get("/health").run(app)
@@ -189,6 +238,33 @@ async def test_keys_that_are_set_are_needed() -> None:
         statuses[name] = [(await get("/v1/models", key=key).run(app)).status for key in (None, "k")]
 
     assert statuses == {"key": [401, 200], "named": [401, 401], "host": [401, 401], "none": [200, 200]}
+
+
+async def test_nothing_real_is_counted_or_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in a file nor on a server, whatever the settings name: no state, no ledger, no budget; nor in a store of
+    a package."""
+    place = tmp_path / "state.db"
+    real = {
+        "sqlite": {"engine": "sqlite", "path": str(place), "usage": True},
+        "valkey": {"engine": "valkey", "url": "valkey://127.0.0.1:1", "usage": True},
+        "auto": {"path": str(place), "usage": True},
+    }
+    limits = {"hash": hash_of(b"k"), "cost_per_day": 1}
+    prices = {"models": ["claude-sonnet-*=3/15"]}
+
+    def connect(*_: object) -> None:
+        raise AssertionError("a simulated gateway connects to nothing")
+
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+    for state in real.values():
+        app = create_app({"state": state, "keys": {"ada": limits}, "prices": prices}, simulate=True)
+        answers = [await ask("responses", "sim:count=3", stream=False).run(app) for _ in range(2)]
+        body = {"model": "claude-sonnet-4.5", "input": "and?", "previous_response_id": answers[0].json()["id"]}
+        answers.append(await post("/v1/responses", body).run(app))
+        await app.aclose()
+
+        assert {answer.status for answer in answers} == {200}
+        assert os.listdir(tmp_path) == []
 
 
 CANARIES = {"proxy": "http://canary:x@canary.example", "headers": ["x-canary=canary"]}
@@ -235,8 +311,8 @@ async def test_what_stands_in_its_way_is_still_a_problem() -> None:
     broken = Settings.from_mapping({"simulate": True, "kiro": {"credentials_file": "/nowhere"}})
 
     assert (problems_with(broken), len(problems_with(evolve(broken, simulate=False)))) == ((), 2)
-    with pytest.raises(ConfigError, match=r"state\.path"):
-        create_app({"state": {"engine": "sqlite"}}, simulate=True)
+    with pytest.raises(ConfigError, match=r"routing\.order"):
+        create_app({"routing": {"order": ["nobody"]}}, simulate=True)
 
 
 def test_it_serves_one_event_loop_after_another() -> None:

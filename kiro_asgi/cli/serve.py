@@ -26,7 +26,7 @@ import anyio
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.door.readiness import settings_to_serve, warn_of
-from kiro_asgi.asgi.exchange.providers import is_closed, opened, simulated
+from kiro_asgi.asgi.exchange.providers import is_closed, opened, set_apart, simulated
 from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli import logs
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
@@ -179,11 +179,13 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with ExitStack() as stack:
         if several and arguments.metrics_listen and not environ.get(MULTIPROCESS_DIR):
             os.environ[MULTIPROCESS_DIR] = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-metrics-"))
-        if not simulate:
+        if simulate:
+            read = partial(_read_apart, read)
+            if several:
+                folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
+                read = partial(_read_lasting, read, Path(folder))
+        else:
             read = partial(_read_lasting, read, state_folder(environ))
-        elif several:
-            folder = stack.enter_context(TemporaryDirectory(prefix="kiro-asgi-state-"))
-            read = partial(_read_lasting, read, Path(folder))
         if arguments.inspect:
             read = partial(_read_inspected, read, arguments.inspect, secrets.token_urlsafe(24), arguments.host)
         settings = read()
@@ -243,6 +245,10 @@ def _settings(environ: Mapping[str, str]) -> Settings:
     if settings.simulate:  # at the start it leads to the other kind of process, so it is new in what is read anew
         raise ConfigError("simulate: takes effect at the start only; stop the gateway and start it", code="simulate")
     return settings
+
+
+def _read_apart(read: Callable[[], Settings]) -> Settings:
+    return set_apart(read())
 
 
 def _read_lasting(read: Callable[[], Settings], folder: Path) -> Settings:

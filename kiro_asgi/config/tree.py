@@ -93,7 +93,8 @@ class Settings(BuiltinSettings):
 
     simulate: bool = False
     """Ask no service, but a simulated one within the process, to try the gateway without an account.  Real credentials
-    are neither used nor sent.  Clients need no key, unless the settings have one."""
+    are neither used nor sent.  No state file or state server is opened: what is kept, counted and limited is in memory.
+    Clients need no key, unless the settings have one."""
 
     start_page: bool = True
     """Answer ``GET`` at the mount point with the addresses of the APIs: as a page for browsers, as JSON for programs.

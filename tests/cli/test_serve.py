@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -113,6 +114,20 @@ def test_simulate_may_be_a_setting(tmp_path: Path) -> None:
     assert (elsewhere.returncode, "--host 0.0.0.0" in elsewhere.stderr) == (1, True)
     assert (text, ready["degraded"], errors) == ("1 2 3 ", ["simulated"], "")
     assert server.told("Service").startswith("simulated at http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_simulation_touches_no_real_state(workers: str, tmp_path: Path) -> None:
+    """Neither a ledger nor a budget nor a response: the file that the settings name is not even made."""
+    key = 'hash = "sha256:' + sha256(b"k").hexdigest() + '"\ncost_per_day = 1\n'
+    state = '[state]\nengine = "sqlite"\npath = "real.db"\nusage = true\n'
+    (tmp_path / "gateway.toml").write_text(f'{state}[prices]\nmodels = ["*=3/15"]\n[keys.ada]\n{key}')
+    with serving("--simulate", "--config", "gateway.toml", "--workers", workers, cwd=tmp_path) as server:
+        with ask(server.base, question("sim:count=3"), authorization="Bearer k") as answer:
+            assert text_of(answer) == "1 2 3 "
+        server.stop()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gateway.toml"]
 
 
 def test_a_gateway_does_not_become_simulated(tmp_path: Path) -> None:

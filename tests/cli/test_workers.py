@@ -204,7 +204,7 @@ from kiro_asgi.cli.lasting import with_lasting_state
 from kiro_asgi.testing import ask
 folder, key = pathlib.Path(sys.argv[1]), sys.argv[2]
 kept = {"state": {"seal_key": key}} if key else {}
-settings = Settings.from_mapping({"simulate": True, "client": {"api_keys": ["k"]}, **kept})
+settings = Settings.from_mapping({"kiro": {"api_key": "ksk_x"}, "client": {"api_keys": ["k"]}, **kept})
 logging.basicConfig(level=logging.WARNING)
 if is_root := os.geteuid() == 0:
     os.setresuid(65534, 65534, 0)
@@ -252,7 +252,7 @@ def test_a_folder_that_cannot_be_written_is_told_at_the_start_and_in_ready(key: 
         f"lost when the process ends: {folder} is a folder that this user cannot write; let state.path" in told.stderr
     )
     ready = json.loads(told.stdout)
-    assert ready["degraded"] == ["store", "simulated"]
+    assert ready["degraded"] == ["store"]
     assert ready["store"].startswith("what is kept between requests is in memory and lost at the end")
 
 

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from kiro_asgi import ConfigError, Observer, ObserverManifest, Settings, StageManifest, StoreManifest, create_app
+from kiro_asgi import (
+    ConfigError,
+    Observer,
+    ObserverManifest,
+    Settings,
+    StageManifest,
+    StoreManifest,
+    create_app,
+    simulator,
+)
 from kiro_asgi.asgi.door.readiness import problems_of
 from kiro_asgi.asgi.kept.taping import ReplayedSettings, shown_settings
 from kiro_asgi.config import describe, read_environment
@@ -142,14 +151,26 @@ async def test_stages_run_in_the_order_of_their_tables(install: Install, anyio_b
 async def test_a_store_is_where_responses_are_kept(install: Install, anyio_backend: str, caplog: Any) -> None:
     """And its absence is no excuse: a response that is not there was not in the memory of the process."""
     install()
-    app = create_app(settings_of(room={"enabled": True}))
-    made = await post("/v1/responses", {"model": "claude-sonnet-4.5", "input": "sim:count=1"}).run(app)
-    again = await get(f"/v1/responses/{made.json()['id']}").run(app)
-    missing = await get("/v1/responses/resp_1").run(app)
-    await app.aclose()
+    async with simulator.serve() as service:
+        kiro = {"endpoint": service.url, "api_key": "ksk_x"}
+        app = create_app(settings_of(simulate=False, kiro=kiro, room={"enabled": True}))
+        made = await post("/v1/responses", {"model": "claude-sonnet-4.5", "input": "sim:count=1"}).run(app)
+        again = await get(f"/v1/responses/{made.json()['id']}").run(app)
+        missing = await get("/v1/responses/resp_1").run(app)
+        await app.aclose()
 
     assert (again.status, missing.status) == (200, 404)
     assert "in the memory of each process" not in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_simulation_keeps_nothing_in_a_store_of_a_package(install: Install, anyio_backend: str) -> None:
+    """What is made up is not kept beside what is real; two stores are a mistake all the same."""
+    install({**GROUPS, "stores": {"room": "NO_STORE", "attic": "ATTIC"}})
+
+    assert await answered(settings_of(room={"enabled": True})) == "1 "
+    with pytest.raises(ConfigError, match="there can be one store"):
+        create_app(settings_of(room={"enabled": True}, attic={"enabled": True}))
 
 
 @pytest.mark.anyio
@@ -211,7 +232,7 @@ def test_mistakes_are_told_like_others(
     install({**GROUPS, **groups})
 
     with pytest.raises(ConfigError) as caught:
-        create_app({"client": {"api_keys": ["k"]}, "simulate": True, **tables})
+        create_app({"client": {"api_keys": ["k"]}, "kiro": {"api_key": "ksk_x"}, **tables})
     assert words in caught.value.message
 
 
@@ -336,7 +357,8 @@ def test_serve_uses_them_and_says_so(install: Install, tmp_path: Path) -> None:
     """In its announcement, beside the APIs that packages have added."""
     folder = install()
     tables = {"KIRO_ASGI__LOUD__WORD": "so", "KIRO_ASGI__ROOM__ENABLED": "yes", "KIRO_ASGI__SEER__ENABLED": "yes"}
-    with serving("--simulate", cwd=folder, PYTHONPATH=str(folder), **tables) as server:
+    keys = {"KIRO_API_KEY": "ksk_x", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
+    with serving(cwd=folder, PYTHONPATH=str(folder), **keys, **tables) as server:
         announced = [line for line in server.announced if not line.startswith("imported")]
         server.stop()
 
@@ -366,7 +388,7 @@ def test_the_pages_package_works(page: str, group: str, tmp_path: Path, monkeypa
     (folder / "entry_points.txt").write_text("\n".join((f"[kiro_asgi.{group}]", *lines, "")))
     [table] = [block.code for block in blocks if block.caption == "gateway.toml"]
 
-    create_app({**tomllib.loads(table), "client": {"api_keys": ["k"]}, "simulate": True})
+    create_app({**tomllib.loads(table), "client": {"api_keys": ["k"]}, "kiro": {"api_key": "ksk_x"}})
     assert points and set(points) == set(tomllib.loads(table))
     for module in points.values():
         sys.modules.pop(module.partition(":")[0], None)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.model_routes import Provider
-from kiro_asgi.asgi.kept.extensions import store_of, store_table
+from kiro_asgi.asgi.kept.extensions import store_of, store_table, without_store
 from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
@@ -77,12 +77,26 @@ def simulated(settings: Settings, url: str) -> Settings:
     return simulated_at(keyed(settings, SIMULATOR_KEY), url)
 
 
+def set_apart(settings: Settings) -> Settings:
+    """*settings* with state in memory, where they name a place: made-up answers are not counted among real ones, spend
+    no budget of theirs, and are not found by real requests.
+
+    Raises:
+        ConfigError: They name two places.
+    """
+    settings = without_store(settings)
+    state = settings.state
+    if not (state.is_shared or state.path):
+        return settings
+    return evolve(settings, state=evolve(state, engine="auto", path="", url=""))
+
+
 def in_effect(settings: Settings) -> Settings:
-    """*settings* as an application works with them: where ``simulate`` says so, simulated, and then open if they have
-    no key for clients, as nobody's quota can be spent."""
+    """*settings* as an application works with them: where ``simulate`` says so, simulated, with state of its own, and
+    then open if they have no key for clients, as nobody's quota can be spent."""
     if not settings.simulate:
         return settings
-    return opened(simulated(settings, NOWHERE))
+    return opened(simulated(set_apart(settings), NOWHERE))
 
 
 def opened(settings: Settings) -> Settings:

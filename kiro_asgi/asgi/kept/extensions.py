@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from attrs import evolve
+
 from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError
@@ -91,6 +93,19 @@ def store_of(settings: Settings) -> Store | None:
     """
     found = store_table(settings)
     return None if found is None else GuardedStore(_made(*found, store_lacks))
+
+
+def without_store(settings: Settings) -> Settings:
+    """*settings* with the store from outside switched off.
+
+    Raises:
+        ConfigError: As for `store_table`.
+    """
+    found = store_table(settings)
+    if found is None:
+        return settings
+    manifest, own = found
+    return evolve(settings, **{manifest.name: evolve(own, enabled=False)})
 
 
 def _made(manifest: ExtensionManifest[T], own: Any, lacking: Callable[[object], Iterator[str]]) -> T:
