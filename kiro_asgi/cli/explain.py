@@ -83,6 +83,8 @@ def _print(output: Printer, report: Mapping[str, Any]) -> None:
         output.line()
     for wire, name in report["tool_names"].items():
         output.line(f"tool {name} is called {wire}")
+    for wire, name in report["argument_names"].items():
+        output.line(f"argument {name} is called {wire}")
     output.line(("sizes: ", Tone.NAME), ", ".join(f"{name} {value:,}" for name, value in report["sizes"].items()))
     output.line()
     output.json(json.dumps(report["payload"], indent=2, ensure_ascii=False))

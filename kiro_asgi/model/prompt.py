@@ -273,6 +273,9 @@ class Kept:
     made: Any = None
     """Whoever takes it looks whether it is theirs, and was made of the same parts under the same conditions."""
 
+    odd: tuple[object, frozenset[str]] | None = None
+    """Of a tool: an alphabet, and the names in its schema that are not of that; ``None`` until they are looked for."""
+
 
 @frozen
 class Turn:

@@ -108,6 +108,12 @@ _RULES: Final = (
     ),
     Rule("calls.id_repeated", "An id that an earlier call has is replaced, in call and result.", _FORM),
     Rule("calls.unanswered", "A call without a result gets an error that says so.", _NONE),
+    Rule(
+        "schema.renamed",
+        "A name in a tool's schema that is too long or has foreign characters is replaced, also in earlier calls; "
+        "the client's calls have its own.",
+        _FORM,
+    ),
     Rule("calls.input_wrapped", "Arguments that are not an object become one.", _FORM),
     Rule("results.orphan_to_text", "A result that answers no call becomes text.", _FORM),
     Rule("results.duplicate_dropped", "A result that repeats one for the same call is dropped.", _NONE),

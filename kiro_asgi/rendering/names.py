@@ -39,6 +39,9 @@ class WireNames:
     joint: str = "_"
     """Stands before the digest at the end of a substitute."""
 
+    arguments: Mapping[str, str] = field(init=False, factory=dict)
+    """Names of arguments on the wire to the client's, where they are not the same."""
+
     _wire: dict[str, str] = field(init=False, factory=dict)
     _taken: set[str] = field(init=False, factory=set)
     """Names on the wire, folded."""

@@ -20,7 +20,15 @@ from kiro_asgi.stages.citations import Citations, CitedPages, Citing
 from kiro_asgi.stages.cut_answers import Fingerprint, Fingerprinter
 from kiro_asgi.stages.ending import EndOfStream
 from kiro_asgi.stages.estimate import Estimator, TokenEstimator
-from kiro_asgi.stages.filters import EventCounter, KeptAnswer, RepeatFilter, ServerTools, SingleCall, ToolNames
+from kiro_asgi.stages.filters import (
+    ArgumentNames,
+    EventCounter,
+    KeptAnswer,
+    RepeatFilter,
+    ServerTools,
+    SingleCall,
+    ToolNames,
+)
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.parts.argument_text import MENDINGS
@@ -133,6 +141,9 @@ class Plan:
 
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name."""
+
+    argument_names: Mapping[str, str] = field(factory=dict)
+    """The same of arguments."""
 
     repairs: Repairs = field(factory=Repairs)
     """Repairs of tool calls that arrive broken."""
@@ -343,6 +354,7 @@ def build_pipeline(decoder: Iterable[Stage[Any, Any]], plan: Plan) -> Answer:
         plan.repairs.written_calls,
         _assembler(plan, budget),
         ToolNames(plan.tool_names) if plan.tool_names else None,  # the stages after it know the client's names only
+        ArgumentNames(plan.argument_names) if plan.argument_names else None,
         plan.repairs.tool_spelling,
         None if permitted is None else ForbiddenCalls(permitted),
         None if plan.tool_choice.parallel else SingleCall(),

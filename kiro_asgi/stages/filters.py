@@ -20,8 +20,9 @@ from kiro_asgi.model.events import (
     ToolCallStart,
     ToolInputDelta,
 )
+from kiro_asgi.model.member_names import with_names
 from kiro_asgi.stages.base import Filter
-from kiro_asgi.wire.json import loads
+from kiro_asgi.wire.json import JsonError, dumps, loads
 
 
 @define
@@ -92,6 +93,38 @@ class ToolNames(Filter[Delta]):
                 yield evolve(item, name=self.names.get(item.name, item.name))
             else:
                 yield item
+
+
+@define
+class ArgumentNames(Filter[Delta]):
+    """Gather each call, and give its arguments the client's names."""
+
+    names: Mapping[str, str]
+    """Name on the wire to the client's name; a name that is not here stays."""
+
+    _pieces: list[ToolInputDelta] | None = field(init=False, default=None)
+    """Of the call that is being gathered."""
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, arguments in one piece where a name in them changes."""
+        for item in items:
+            if type(item) is ToolInputDelta and self._pieces is not None:
+                self._pieces.append(item)
+                continue
+            if type(item) is ToolCallStart:
+                self._pieces = []
+            elif type(item) in (ToolCallEnd, ToolCallCut, ToolCallMalformed):
+                yield from self._renamed(self._pieces or [])
+                self._pieces = None
+            yield item
+
+    def _renamed(self, pieces: list[ToolInputDelta]) -> Iterable[Delta]:
+        try:
+            given = loads("".join(piece.json for piece in pieces))
+        except JsonError:  # it was cut, or has none
+            return pieces
+        found = with_names(given, self.names)
+        return pieces if found is given else (ToolInputDelta(dumps(found).decode()),)
 
 
 @define

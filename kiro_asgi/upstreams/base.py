@@ -155,6 +155,9 @@ class Rendered:
     tool_names: Mapping[str, str] = field(factory=dict)
     """Name on the wire to the client's name, for every name that had to change."""
 
+    argument_names: Mapping[str, str] = field(factory=dict, kw_only=True)
+    """The same of arguments, of whatever tool."""
+
     thinking_tags: bool = False
     """Whether the prompt asks for thinking in tags, so that the answer must be searched for them."""
 

@@ -201,7 +201,14 @@ def _reason(
 def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
     body = render_passthrough(passed, choice.provider.asking(choice.model), choice.model, PLACEHOLDER).request.body
     sizes = {"bytes": len(body)}
-    return {"as_it_is": True, "rules": [], "tool_names": {}, "sizes": sizes, "payload": _elided(loads(body))}
+    return {
+        "as_it_is": True,
+        "rules": [],
+        "tool_names": {},
+        "argument_names": {},
+        "sizes": sizes,
+        "payload": _elided(loads(body)),
+    }
 
 
 def _rules_of(api: DialectManifest) -> Declared:
@@ -220,6 +227,7 @@ def _adapted(prompt: Prompt, choice: Choice, rows: Iterable[dict[str, Any]]) -> 
             *_rows(rendered.notes, Declared(f"the upstream {choice.provider.name}", "Manifest.rules", setup.rules)),
         ],
         "tool_names": dict(rendered.tool_names),
+        "argument_names": dict(rendered.argument_names),
         "sizes": dict(upstream.statistics(rendered)),
         "payload": _elided(rendered.document),
     }

@@ -67,6 +67,7 @@ def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estim
         answer_bytes=settings.limits.answer_bytes,
         kept_whole=not as_it_comes or traits.repeats_answers,
         tool_names=rendered.tool_names,
+        argument_names=rendered.argument_names,
         repairs=_repairs(prompt, rendered, settings.tools),
         server_tools=route.provider.toolbox.kinds(prompt) if prompt.tools else {},
         citing=_citing(prompt, upstream, settings, answer_id),

@@ -45,6 +45,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     ToolResult,
 )
+from kiro_asgi.rendering.argument_names import CLAUDE, with_plain_arguments
 from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
@@ -386,6 +387,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         notes.applies(rule)
     prompt = evolve(prompt, turns=tuple(map(as_server_calls, prompt.turns)))
     names = WireNames(TOOL_NAME, 128, "tools.renamed", notes)
+    prompt, names.arguments = with_plain_arguments(prompt, CLAUDE, notes)
     write = WriteBack(API, notes, options.without)
     held = _Held(options.custom, family.formed and not options.custom)
     tools = [_specification(tool, prompt, names, write, held) for tool in _offered(prompt, notes)]

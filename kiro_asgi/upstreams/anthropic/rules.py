@@ -29,6 +29,7 @@ RULES: Final = listed(
     "tools.strict",
     "tools.stubbed",
     "tools.renamed",
+    "schema.renamed",
     "schema.combinators",
     "schema.root",
     "text.blank_dropped",

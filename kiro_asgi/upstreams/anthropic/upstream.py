@@ -287,6 +287,7 @@ class AnthropicUpstream(DirectUpstream):
         return Rendered(
             request,
             body.names.changed(),
+            argument_names=body.names.arguments,
             notes=body.notes.found(),
             document=body.document,
             formed=body.formed,

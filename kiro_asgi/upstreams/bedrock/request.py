@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from kiro_asgi.model.handling import MARKED, LabelForm, Tier, Words
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Part, Prompt, Role, Text, ThinkingPart, ToolCallPart, ToolChoiceMode, ToolResult
+from kiro_asgi.rendering.argument_names import CLAUDE, with_plain_arguments
 from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
@@ -198,6 +199,8 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
         asked = claude.known(model)
         family = evolve(family, prefilled=claude.prefilled(asked), formed=claude.formed(asked))
     names = WireNames(TOOL_NAME, 64, "tools.renamed", notes)
+    if is_claude(model):
+        prompt, names.arguments = with_plain_arguments(prompt, CLAUDE, notes)
     drafts = _conversation(prompt, model, family, options, notes)
     form = _form(prompt, family, options, notes)
     system = [*_system(prompt, family, notes, with_schema=form is None)]

@@ -48,6 +48,7 @@ _OWN: Final = listed(
     "tools.renamed",
     "tools.parallel",
     Rule("tools.choice", "A call cannot be demanded of this family, and is left to the model.", _CONTENT),
+    "schema.renamed",
     "schema.combinators",
     "schema.root",
     "cache.limit",

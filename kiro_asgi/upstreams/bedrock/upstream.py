@@ -152,6 +152,7 @@ class BedrockUpstream(DirectUpstream):
         return Rendered(
             self._ask(model, operation, credential, asked, accept),
             body.names.changed(),
+            argument_names=body.names.arguments,
             notes=(*map(Note, self.adaptations), *body.notes.found()),
             document=asked,
             formed=body.formed,

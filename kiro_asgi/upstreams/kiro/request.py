@@ -37,6 +37,7 @@ from kiro_asgi.model.prompt import (
     ToolCallPart,
     ToolResult,
 )
+from kiro_asgi.rendering.argument_names import CLAUDE, with_plain_arguments
 from kiro_asgi.rendering.attachments import Attachments
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.names import WireNames
@@ -195,6 +196,7 @@ def document(
     for rule in adaptations:
         notes.applies(rule)
     names, texts = tool_names(notes), Texts(notes, settings.sanitize_text, settings.strip_system_reminders)
+    prompt, names.arguments = with_plain_arguments(prompt, CLAUDE, notes)
     images, used = _survey(prompt)
     as_text = settings.tool_history == "text"
     tools = offered(prompt, {} if as_text else used, notes)

@@ -186,6 +186,7 @@ class KiroUpstream:
             prompt.sampling.max_tokens,
             written.notes.found(),
             written.body,
+            argument_names=written.names.arguments,
         )
 
     def fetches(self, part: Attachment) -> bool:

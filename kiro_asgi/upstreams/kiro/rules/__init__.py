@@ -46,6 +46,7 @@ RULES: Final = listed(
     Rule("schema.malformed", "Anything but a schema (true, false, null, text) is dropped.", _CONTENT),
     "schema.required",
     Rule("schema.reference", "A reference at a schema's root is replaced by its target, if it has one.", _NONE),
+    "schema.renamed",
     "schema.combinators",
     "schema.root",
     Rule("text.unencodable", "Halves of surrogate pairs become U+FFFD.", _CONTENT),

@@ -91,6 +91,7 @@ NOTED = {
     "schema.reference": Case(
         ask(user("x"), tools=(evolve(F, schema={"$ref": "#/$defs/f", "$defs": {"f": OBJECT}}),)), "tools[0]"
     ),
+    "schema.renamed": Case(schema(properties={"$x": {}}), "tools[0]"),
     "schema.combinators": Case(schema(anyOf=[{"properties": {"y": {}}}, {}]), "tools[0]"),
     "schema.root": Case(schema(type="string"), "tools[0]"),
     "text.unencodable": Case(ask(user("a\ud800b", "\udfff")), "messages[0]", times=2),
