@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import anyio
 import anyio.to_thread
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from kiro_asgi.apis.description import Description
 from kiro_asgi.apis.gateway import GatewayOperations
@@ -26,7 +26,7 @@ from kiro_asgi.asgi.door.auth import Authenticator, CrossOrigin
 from kiro_asgi.asgi.door.door import Door, Handler, Router
 from kiro_asgi.asgi.door.layers import Answers, Pages, layered, with_cross_origin, with_host, with_pages
 from kiro_asgi.asgi.door.parts import Additions, Internals, usual_internals
-from kiro_asgi.asgi.door.readiness import ReadinessCheck, problems_with
+from kiro_asgi.asgi.door.readiness import ReadinessCheck, ReadinessReason, problems_with
 from kiro_asgi.asgi.door.situation import Situation
 from kiro_asgi.asgi.exchange.admission import (
     Admission,
@@ -49,6 +49,7 @@ from kiro_asgi.asgi.exchange.relay import Replies
 from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.kept.attachments import AttachmentFetcher, AttachmentSource
 from kiro_asgi.asgi.kept.extensions import observers_of, stages_of
+from kiro_asgi.asgi.kept.hosted import STAGES, HostedEstimator, HostedParts
 from kiro_asgi.asgi.kept.known import Known
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.prices import new_prices
@@ -72,7 +73,7 @@ from kiro_asgi.quota.base import Ledger, UsageRow
 from kiro_asgi.quota.clients import clients_of
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.settings import Allowance, standing_of
-from kiro_asgi.stages.estimate import Calibration
+from kiro_asgi.stages.estimate import Calibration, Estimator, TokenEstimator
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import MemoryStore
@@ -282,7 +283,8 @@ class _Parts:
     @cached_property
     def _stages(self) -> tuple[OwnStage, ...]:
         given = (OwnStage(f"stages[{at}]", make) for at, make in enumerate(self._additions.stages))
-        return (*given, *stages_of(self._settings))
+        watch = partial(self._hosted.timed, STAGES)
+        return tuple(evolve(stage, watch=watch) for stage in (*given, *stages_of(self._settings)))
 
     @cached_property
     def _background(self) -> Background:
@@ -338,7 +340,7 @@ class _Parts:
             recovery=Recovery(self._earlier, settings.recovery.ttl, settings.recovery.enabled),
             signatures=Signatures(self._earlier, settings.state.ttl),
             attachments=AttachmentFetcher(self._files),
-            estimator=self._additions.estimator,
+            estimator=self._estimator,
             calibration=self._calibration,
             stream=settings.stream,
         )
@@ -350,7 +352,7 @@ class _Parts:
             policy=self._context.policy,
             offload=self._internals.offload,
             pace=self._context.pace,
-            estimator=self._additions.estimator,
+            estimator=self._estimator,
         )
 
     @cached_property
@@ -381,6 +383,7 @@ class _Parts:
             token=self._token,
             transports=self._internals.transports,
             context_windows=self._internals.context_windows,
+            hosted=self._hosted,
         )
 
     @cached_property
@@ -441,7 +444,22 @@ class _Parts:
 
     @cached_property
     def _readiness(self) -> ReadinessCheck:
-        return ReadinessCheck(self._providers, self._store, self._settings.simulate)
+        return ReadinessCheck(self._providers, self._store, self._settings.simulate, self._troubled)
+
+    @cached_property
+    def _hosted(self) -> HostedParts:
+        return HostedParts(self._internals.clocks.steady)
+
+    def _troubled(self) -> Iterator[str]:
+        """Kinds of parts from outside that do not keep up."""
+        yield from self._hosted.troubled()
+        if self._auth.is_failing:
+            yield ReadinessReason.KEYS
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        given = self._additions.estimator
+        return given if isinstance(given, TokenEstimator) else HostedEstimator(given, self._hosted)
 
     @cached_property
     def _situation(self) -> Situation:
@@ -450,6 +468,7 @@ class _Parts:
     @cached_property
     def _observers(self) -> Observers:
         observers = [*self._additions.observers, *observers_of(self._settings)]
+        outside = len(observers)
         if self._taping is not None:
             observers.append(self._taping.recorder)
         if self._ledger is not None:
@@ -457,7 +476,8 @@ class _Parts:
             observers.append(UsageObserver(self._ledger, zone, self._prices))
         if self._pages is not None:
             observers.append(self._pages.calls)
-        return Observers(tuple(observers), AccessLog(self._situation.resting), self._routes, self._clocks)
+        log = AccessLog(self._situation.resting)
+        return Observers(tuple(observers), log, self._routes, self._clocks, self._hosted, outside)
 
     @cached_property
     def _pages(self) -> ObservingPages | None:

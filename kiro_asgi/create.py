@@ -14,6 +14,7 @@ from kiro_asgi.asgi.door.client_table import Find
 from kiro_asgi.asgi.door.handed_in import additions_of, require_settings
 from kiro_asgi.asgi.door.parts import Additions, Internals
 from kiro_asgi.asgi.door.readiness import settings_to_serve
+from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.asgi.kept.server_tools import ServerTool
 from kiro_asgi.asgi.protocol import AnyASGIApp, Scope
 from kiro_asgi.compose import Insight, compose
@@ -100,6 +101,8 @@ def create_app(
         settings = root.from_mapping(settings)
     if simulate or _is_simulated(os.environ):
         settings = evolve(settings, simulate=True)
+    if additions.store is not None:
+        additions = evolve(additions, store=GuardedStore(additions.store, settings.state.timeout))
     return new_app(settings, additions)
 
 

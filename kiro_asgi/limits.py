@@ -305,8 +305,19 @@ and asked about again."""
 UNKNOWN_KEYS: Final = 10_000
 """The same for those that the host does not know."""
 
+HOSTED_SECONDS: Final = 0.25
+"""Seconds for which a stage, an observer or an estimator of a program may hold the event loop at a time.  Beyond it the
+log names it, at most once a minute, and ``/ready`` has its kind: code that blocks cannot be broken off."""
+
+CLOSING_SECONDS: Final = 10.0
+"""Seconds that closing an observer may take when an application ends; one that takes longer is left behind."""
+
 STORE_THREADS: Final = 8
-"""Threads in which a `BlockingStore` of a program works, in each event loop; further reads and writes wait."""
+"""Threads in which a `BlockingStore` of a program works, in each event loop; further reads and writes wait.  A thread
+that hangs keeps its place."""
+
+STORE_LOCK_SECONDS: Final = 60.0
+"""Seconds that a request waits for a lock of a program's store, which another request may hold; 503 beyond it."""
 
 OBSERVED_WAITING: Final = 10_000
 """Rows of a `WritingObserver` of a program that wait to be written; further ones are lost, and the log counts them."""

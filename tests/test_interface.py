@@ -197,7 +197,7 @@ def test_what_the_package_has_lacks_nothing(tmp_path: Any) -> None:
     ours: list[tuple[object, type]] = [
         (MemoryStore(1, 1), Store),
         (SqliteStore(tmp_path / "state.db", 1, 1), Store),
-        (GuardedStore(MemoryStore(1, 1)), Store),
+        (GuardedStore(MemoryStore(1, 1), 2.0), Store),
         (TokenEstimator(), Estimator),
         (Observer(), Observer),
         (ByteObserver(), ByteObserver),

@@ -450,6 +450,10 @@ class StateSettings:
     ttl: float = setting(86_400.0, Bounds(0, 30 * DAY))
     """Seconds that a response, or a signature, is kept."""
 
+    timeout: float = setting(2.0, Bounds(MOMENT, 300))
+    """Seconds that one use of a store from outside (`create_app(store=…)`, an installed package's) may take.  Beyond
+    it, a request goes on without what is kept if it can, and gets 503 if it cannot; the log and ``/ready`` say so."""
+
     entries: int = setting(10_000, Bounds(0, 2**20))
     """Responses, answers that were cut, and signatures, kept at once."""
 

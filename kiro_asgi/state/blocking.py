@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from logging import getLogger
+from threading import BoundedSemaphore
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import anyio
@@ -21,6 +22,9 @@ T = TypeVar("T")
 _log = getLogger("kiro_asgi")
 
 _CODE: Final = "store.unavailable"
+
+_MOST_THREADS: Final = 4 * STORE_THREADS
+"""In the engine at once, of all event loops together, those among them that nobody waits for any more."""
 
 
 class BlockingStore:
@@ -38,10 +42,14 @@ class BlockingStore:
     _limiters: PerLoop[anyio.CapacityLimiter]
     """Threads of its own: an engine that hangs keeps nobody else's work waiting."""
 
+    _places: BoundedSemaphore
+    """Of threads in the engine; one that hangs keeps its place when nobody waits for it any more."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make the parts of this class here, so that a subclass need not call its ``__init__``, and may be frozen."""
         self = super().__new__(cls)
         object.__setattr__(self, "_locks", Locks())
+        object.__setattr__(self, "_places", BoundedSemaphore(_MOST_THREADS))
         object.__setattr__(self, "_limiters", PerLoop(partial(anyio.CapacityLimiter, STORE_THREADS)))
         return self
 
@@ -104,12 +112,27 @@ class BlockingStore:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
-            return await anyio.to_thread.run_sync(work, limiter=self._limiters.here())
+            return await anyio.to_thread.run_sync(
+                partial(self._placed, work), abandon_on_cancel=True, limiter=self._limiters.here()
+            )
         except self.failures as error:
             # Not its message: those of some drivers quote the values, which hold prompts.
             said = error.strerror if isinstance(error, OSError) else ""
             detail = f"{type(self).__name__}: {type(error).__name__}{f': {said}' if said else ''}"
             raise StoreUnavailable(detail=detail, code=_CODE) from error
+
+    def _placed(self, work: Callable[[], T]) -> T:
+        """Run *work* in this thread, if those whose callers have gone leave room for it.
+
+        Raises:
+            StoreUnavailable: All threads hang in the engine.
+        """
+        if not self._places.acquire(blocking=False):
+            raise StoreUnavailable(detail=f"{type(self).__name__}: all its threads hang", code=_CODE)
+        try:
+            return work()
+        finally:
+            self._places.release()
 
     async def _quietly(self, work: Callable[[], object]) -> None:
         try:

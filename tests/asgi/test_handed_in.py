@@ -702,7 +702,7 @@ async def test_whatever_fails_in_a_store(only, sim):
 )
 async def test_there_is_one_error_of_a_store(method, arguments):
     """`StoreUnavailable`, whatever was raised; what is within a lock stays what it is."""
-    store = GuardedStore(Failing(10, 10_000))
+    store = GuardedStore(Failing(10, 10_000), 2.0)
     with pytest.raises(StoreUnavailable, match=f"the store raised LookupError in {method}"):
         used = getattr(store, method)("key", *arguments)
         if method != "lock":
@@ -712,7 +712,7 @@ async def test_there_is_one_error_of_a_store(method, arguments):
                 pass
     assert not store.is_reachable
     with pytest.raises(ZeroDivisionError):
-        async with GuardedStore(MemoryStore(10, 10_000)).lock("key"):
+        async with GuardedStore(MemoryStore(10, 10_000), 2.0).lock("key"):
             raise ZeroDivisionError
 
 
@@ -742,7 +742,7 @@ async def test_a_store_that_gives_many_of_something_else(found, caplog):
             return found
 
     with pytest.raises(StoreUnavailable):
-        await GuardedStore(Odd(10, 10_000)).get_many(["key", "other"])
+        await GuardedStore(Odd(10, 10_000), 2.0).get_many(["key", "other"])
     assert "the store failed in get_many" in caplog.text
 
 
@@ -758,7 +758,7 @@ async def test_a_store_is_looked_at_once():
             type(self).looks += 1
             return True
 
-    store = GuardedStore(Counted(10, 10_000))
+    store = GuardedStore(Counted(10, 10_000), 2.0)
     await store.set("key", b"value", 60.0)
     before = Counted.looks
     for _ in range(5):

@@ -110,6 +110,7 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
         }
     ),
     "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
+    "hung": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.hung"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does
 not, and ``chained`` is ``state``, but nothing else has grown them before."""

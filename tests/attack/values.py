@@ -110,6 +110,30 @@ async def long_models(attack: Attack) -> None:
     attack.want(len(attack.gateway.log()) < 200_000, "all of the name is in the log")
 
 
+@row(
+    "agents' requests, with calls and answers to store, while every use of a program's store hangs",
+    "all answers, with their ends; 503 for what is stored; one line in the log",
+    gateway="hung",
+    seconds=30,
+)
+async def store_that_hangs(attack: Attack) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    turns = [
+        {"role": "user", "content": "attack:words"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "x"},
+    ]
+    for stream in (True, False):
+        asked = [attack.ask("chat", "", 200, messages=turns, stream=stream) for _ in range(3)]
+        asked += [attack.ask("responses", "attack:words", 200, stream=stream) for _ in range(3)]
+        await asyncio.gather(*asked)
+    attack.typed(await attack.client.get("/v1/responses/resp_x"), 503)
+    told = attack.gateway.log().count("the store did not answer in get ")
+    attack.want(told == 1, f"the log says so {told} times")
+    ready = await attack.client.get("/ready")
+    attack.want(ready.status == 200 and '"store"' in ready.text, "/ready does not say so")
+
+
 @row("130 invented names of models", "a row of usage for 100 of them", gateway="inspected", seconds=40)
 async def invented_models(attack: Attack) -> None:
     service = HOSTILE.partition("/")[0]

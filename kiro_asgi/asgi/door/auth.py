@@ -347,6 +347,11 @@ class Authenticator:
         raise Unauthorized(self._refusal(presented), code="invalid_api_key")
 
     @property
+    def is_failing(self) -> bool:
+        """Whether the host could not say whose a key is when it was asked last."""
+        return self._table is not None and self._table.is_failing
+
+    @property
     def _has_keys(self) -> bool:
         return bool(self._keys) or self._table is not None
 

@@ -155,7 +155,8 @@ class ClientTable:
     _known: _Memory = field(init=False, factory=partial(_Memory, KNOWN_KEYS), repr=False)
     _unknown: _Memory = field(init=False, factory=partial(_Memory, UNKNOWN_KEYS), repr=False)
     _guard: Lock = field(init=False, factory=Lock, repr=False)
-    _failing: bool = field(init=False, default=False)
+    is_failing: bool = field(init=False, default=False)
+    """Whether the host failed when it was asked last."""
 
     async def client(self, shown: Presented) -> Client | None:
         """The client that shows this; ``None`` where the host knows none.
@@ -244,8 +245,8 @@ class ClientTable:
 
     def _note(self, error: Exception | None) -> None:
         """Log when the host fails, with the first of its errors, and when it does not any more."""
-        if self._failing is (error is None):
-            self._failing = error is not None
+        if self.is_failing is (error is None):
+            self.is_failing = error is not None
             if error is None:
                 _log.warning("the host says again whose keys are shown")
             else:

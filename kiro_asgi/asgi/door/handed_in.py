@@ -15,7 +15,6 @@ from typing import Any, Final
 from kiro_asgi.asgi.door.client_table import Presented
 from kiro_asgi.asgi.door.parts import Additions
 from kiro_asgi.asgi.kept.extensions import observer_lacks, stage_lacks, store_lacks
-from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.asgi.kept.server_tools import tool_lacks
 from kiro_asgi.asgi.protocol import Receive, Scope, Send
 from kiro_asgi.config import Settings
@@ -122,8 +121,6 @@ def additions_of(given: Mapping[str, Any]) -> Additions:
     ]:
         head = () if len(lines) == 1 else (f"{len(lines)} objects cannot be used:",)
         raise ConfigError("\n  ".join((*head, *lines)), code="config.object")
-    if "store" in kept:
-        kept["store"] = GuardedStore(kept["store"])
     return Additions(**{**kept, **several})
 
 

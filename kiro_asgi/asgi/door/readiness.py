@@ -197,6 +197,21 @@ class ReadinessReason(StrEnum):
     STORE = "store"
     """The store of what outlives a request cannot be reached, or is memory in place of a file."""
 
+    KEYS = "keys"
+    """The host cannot say whose keys are shown."""
+
+    TOOLS = "tools"
+    """A tool of the host's took too long within the last minute."""
+
+    OBSERVERS = "observers"
+    """An observer of the host's did: it held the event loop, or was not closed."""
+
+    STAGES = "stages"
+    """A stage of the host's held the event loop."""
+
+    ESTIMATOR = "estimator"
+    """The host's estimator did."""
+
     SIMULATED = "simulated"
     """No service is asked: all answers are made up."""
 
@@ -229,6 +244,9 @@ class ReadinessCheck:
     _providers: tuple[Provider, ...]
     _store: Store
     _is_simulated: bool = False
+    _troubled: Callable[[], Iterable[str]] = tuple
+    """Gives the kinds of parts from outside that do not keep up, as values of `ReadinessReason`."""
+
     is_draining: bool = field(init=False, default=False)
     """Whether the process is going to end."""
 
@@ -258,6 +276,7 @@ class ReadinessCheck:
     def _missing(self) -> Iterator[ReadinessReason]:
         if isinstance(self._store, WatchedStore) and not self._store.is_reachable:
             yield ReadinessReason.STORE
+        yield from map(ReadinessReason, self._troubled())
         if self._is_simulated:
             yield ReadinessReason.SIMULATED
 

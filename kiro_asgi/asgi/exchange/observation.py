@@ -11,15 +11,18 @@ from logging import getLogger
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import anyio
 from attrs import define, field
 
 from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.exchange.reading import AnswerReading
 from kiro_asgi.asgi.exchange.record import CallRecord
 from kiro_asgi.asgi.exchange.reports import notices_in
+from kiro_asgi.asgi.kept.hosted import OBSERVERS, HostedParts
 from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.limits import CLOSING_SECONDS
 from kiro_asgi.model.events import ServerResult
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
@@ -43,6 +46,10 @@ class Observers:
     _access_log: AccessLog
     _routes: Routes
     _clocks: Clocks
+    _hosted: HostedParts = field(factory=HostedParts)
+    _outside: int = 0
+    """How many of the first observers are from outside."""
+
     _byte_observers: tuple[tuple[int, ByteObserver], ...] = field(init=False)
     """Observers of every byte, each with its place among all."""
 
@@ -61,8 +68,12 @@ class Observers:
         return Observation(scope, request_id, observers, self._byte_observers, self._routes, self._clocks, self._report)
 
     def _report(self, place: int, observer: Observer, method: str, *facts: Any) -> None:
+        report = getattr(observer, method)
         try:
-            getattr(observer, method)(*facts)
+            if place < self._outside:
+                self._hosted.timed(OBSERVERS, f"the observer {type(observer).__name__}", report, *facts)
+            else:
+                report(*facts)
         except Exception:  # noqa: BLE001 - whatever an observer does, the client gets its answer
             if place not in self._failed:
                 self._failed.add(place)
@@ -72,7 +83,11 @@ class Observers:
         """Have each observer write what it still has to; one that fails keeps no other from it."""
         for observer in self._observers:
             try:
-                await observer.aclose()
+                with anyio.move_on_after(CLOSING_SECONDS) as scope:
+                    await observer.aclose()
+                if scope.cancelled_caught:
+                    words = f"was not closed within {CLOSING_SECONDS:g} s, and is left behind"
+                    self._hosted.late(OBSERVERS, f"the observer {type(observer).__name__}", words)
             except Exception:  # noqa: BLE001 - the others are to be closed as well
                 _log.exception("an observer could not be closed: %r", observer)
 

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.kept.extensions import store_of, store_table, without_store
+from kiro_asgi.asgi.kept.hosted import HostedParts
 from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch
 from kiro_asgi.config import ClientSettings, RetrySettings, Settings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
@@ -243,6 +244,7 @@ def new_providers(
     token: Callable[[], str] = new_token,
     transports: Transports = new_transport,
     context_windows: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    hosted: HostedParts | None = None,
 ) -> Mapping[str, Provider]:
     """The upstreams that are set up, by name, in the order in which they are asked where no setting names another.
 
@@ -254,13 +256,21 @@ def new_providers(
         token: Makes 24 characters for ids.
         transports: Makes the connections through each proxy.
         context_windows: Tokens that models can read and write, by upstream and model, where that is known already.
+        hosted: Takes note of tools that take too long.
 
     Raises:
         ConfigError: There is none, or one that cannot be used.
     """
     shared = None if store is None else shared_renewals(store)
     making = _ProviderFactory(
-        settings, clocks, tuple(server_tools), settings.retry, shared, transports, context_windows
+        settings,
+        clocks,
+        tuple(server_tools),
+        settings.retry,
+        shared,
+        transports,
+        context_windows,
+        hosted or HostedParts(),
     )
     found = set_up(settings, ThisMachine())
     return MappingProxyType({each.name: making.provider(evolve(each, token=token)) for each in found})
@@ -277,6 +287,7 @@ class _ProviderFactory:
     _shared: SharedRenewals | None
     _new_transport: Transports
     _windows: Mapping[tuple[str, str], int]
+    _hosted: HostedParts
     _transports: dict[str, Transport] = field(init=False, factory=dict)
 
     def provider(self, configured: Configured[Any]) -> Provider:
@@ -310,7 +321,7 @@ class _ProviderFactory:
     def _toolbox(self, setup: Setup, asker: Asker) -> Toolbox:
         timeout = self._settings.server_tool_timeout
         own = () if setup.search is None else (WebSearch(asker, setup.search, timeout),)
-        return Toolbox((*self._server_tools, *own), timeout, setup.upstream.traits.runs)
+        return Toolbox((*self._server_tools, *own), timeout, setup.upstream.traits.runs, self._hosted)
 
 
 async def _reset(asker: Asker, quota: Quota | None, credential: Credential) -> float | None:

@@ -92,7 +92,7 @@ def store_of(settings: Settings) -> Store | None:
         ConfigError: As for `store_table` and `stages_of`.
     """
     found = store_table(settings)
-    return None if found is None else GuardedStore(_made(*found, store_lacks))
+    return None if found is None else GuardedStore(_made(*found, store_lacks), settings.state.timeout)
 
 
 def without_store(settings: Settings) -> Settings:

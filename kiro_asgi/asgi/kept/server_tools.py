@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import anyio
 from attrs import evolve, field, frozen
 
+from kiro_asgi.asgi.kept.hosted import TOOLS, HostedParts
 from kiro_asgi.errors import KiroAsgiError, RequestError, UpstreamThrottled, UpstreamTimeout
 from kiro_asgi.interface import lacks
 from kiro_asgi.limits import SEARCH_BYTES
@@ -41,6 +42,9 @@ _PLACE: Final = re.compile(r"[a-z]+://(?:[^/?#@]*@)?([^/?#:]*)(?::[0-9]*)?([^?#]
 
 _MAX_NAMED: Final = 5
 """Tools that one error names."""
+
+_SHOWN: Final = 100
+"""Characters of a function's name in the log."""
 
 
 class ServerTool(Protocol):
@@ -116,6 +120,10 @@ class Toolbox:
 
     _upstream_kinds: Collection[str] = ()
     """Kinds of hosted tools that the upstream runs itself."""
+
+    _hosted: HostedParts = field(factory=HostedParts, eq=False, repr=False)
+    _told: set[str] = field(init=False, factory=set, eq=False, repr=False)
+    """Failures whose traceback the log has, by tool and class."""
 
     def has(self, kind: str) -> bool:
         """Whether there is a tool for hosted tools of this kind."""
@@ -206,20 +214,41 @@ class Toolbox:
             return ToolOutput(text=f"The tool {call.name} is not available here.", error_code=UNAVAILABLE)
         return await self._run(fitting, call, tool.options)
 
+    def _note(self, tool: ServerTool, call: ServerCall, error: Exception) -> None:
+        """Log a failure; each kind of one has its traceback once."""
+        kind = f"{type(tool).__name__} {type(error).__name__}"
+        traceback = None if kind in self._told else error
+        self._told.add(kind)
+        _log.warning("%s failed: %s", _named(tool, call), type(error).__name__, exc_info=traceback)
+
     async def _run(self, tool: ServerTool, call: ServerCall, options: Mapping[str, Any]) -> ToolOutput:
         try:
             with anyio.fail_after(self._timeout):
-                output = await tool.call(call.input, options)
+                output: object = await tool.call(call.input, options)
+            if not (isinstance(output, ToolOutput) and isinstance(output.text, str)):
+                raise TypeError(f"call gave {_given(output)}; it must give a kiro_asgi.ToolOutput")
             return evolve(output, hits=tuple(hit for hit in output.hits if _wanted(hit.url, options)))
         except (TimeoutError, UpstreamTimeout):
+            self._hosted.late(TOOLS, _named(tool, call), f"took longer than {self._timeout:g} s (server_tool_timeout)")
             text = f"The tool {call.name} took longer than {self._timeout:g} seconds."
             return ToolOutput(text=text, error_code=UNAVAILABLE)
         except KiroAsgiError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), UNAVAILABLE)
             return ToolOutput(text=f"The tool {call.name} failed: {error.message}", error_code=code)
         except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the answer is half sent
-            _log.warning("server tool %s failed: %s", call.kind, type(error).__name__)
+            self._note(tool, call, error)
             return ToolOutput(text=f"The tool {call.name} failed.", error_code=UNAVAILABLE)
+
+
+def _named(tool: ServerTool, call: ServerCall) -> str:
+    return f"the tool {type(tool).__name__} ({call.name[:_SHOWN]})"
+
+
+def _given(output: object) -> str:
+    """The type of *output*, in words."""
+    if isinstance(output, ToolOutput):
+        return f"a ToolOutput with {type(output.text).__name__} for its text"
+    return f"{type(output).__name__}"
 
 
 def _exceeded(text: str) -> ToolOutput:
