@@ -170,6 +170,9 @@ REMEMBERED_BYTES: Final = 1024
 NOTICES: Final = 32
 """Notices of one answer about oddities in it; further ones are left out."""
 
+USAGE_MEMBERS: Final = 64
+"""Members of a report on an answer's tokens, and of each object in it, that are read."""
+
 EARLY_MEMBERS: Final = 256
 """Objects with members that nobody knows, and such events, that wait for the start of an answer; with more it starts
 without any content: written all at once they would hold up others."""

@@ -32,6 +32,7 @@ from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import Tier
 from kiro_asgi.model.prompt import Tool
+from kiro_asgi.stages.counts import Reports
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.usage import UsageMeter
 from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, quote_bytes
@@ -171,7 +172,9 @@ class Sign:
 
     ended: bool = False
     failed: bool = False
-    usage: TokenUsage | None = None
+    usage: Mapping[str, Any] | None = None
+    """A report on the tokens of the answer."""
+
     tier: Tier | None = None
     """The service tier that answers."""
 
@@ -194,6 +197,9 @@ class Format:
 
     read: Callable[[Mapping[str, Any]], Sign]
     """From the data of an event, or the body of a collected answer."""
+
+    counts: Callable[[Mapping[str, Any]], TokenUsage]
+    """From all such reports as one."""
 
     named: bytes = b""
     """Found in every event that names the model; empty where answers do not repeat the client's name for it."""
@@ -257,7 +263,7 @@ class PassthroughStage:
     _named: Tier | None = field(init=False, default=None)
     """The last tier that the service has named."""
 
-    _meter: UsageMeter | None = field(init=False, default=None)
+    _reports: Reports | None = field(init=False, default=None)
     _written: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
@@ -267,7 +273,11 @@ class PassthroughStage:
     @property
     def usage(self) -> Usage | None:
         """Tokens of the answer, as far as the service has counted them."""
-        return None if self._meter is None else evolve(self._meter.usage, tier=self.tier or self._named)
+        if self._reports is None:
+            return None
+        meter = UsageMeter(input_tokens=0, tier=self.tier or self._named)
+        deque(meter.feed([self._reports.counts]), maxlen=0)
+        return meter.usage
 
     @property
     def written(self) -> int:
@@ -439,13 +449,12 @@ class PassthroughStage:
     def _count(self, sign: Sign) -> None:
         self._named = sign.tier or self._named
         if sign.usage is not None:
-            if self._meter is None:
-                self._meter = UsageMeter(input_tokens=0, cumulative=True)
-            deque(self._meter.feed([sign.usage]), maxlen=0)
+            self._reports = self._reports or Reports(self._format.counts)
+            self._reports.take(sign.usage)
 
     def _estimate(self, data: bytes) -> None:
         """Add what the model has written in *data*, unless the service has counted: most do so at the end."""
-        if self._meter is None:
+        if self._reports is None:
             for match in _WRITTEN.finditer(data):
                 self._written += _ESTIMATOR.estimate_tokens(_text(match[1]))
 

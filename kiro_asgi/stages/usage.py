@@ -83,9 +83,6 @@ class UsageMeter:
     tier: Tier | None = None
     """The tier by the head of the answer, which counts before what the body says; ``None`` where it has none."""
 
-    cumulative: bool = False
-    """Whether a later `TokenUsage` contains the earlier ones instead of adding to them."""
-
     _reported: TokenUsage = field(init=False, factory=TokenUsage)
     _percentage: float | None = field(init=False, default=None)
     _metering: Metering | None = field(init=False, default=None)
@@ -125,7 +122,7 @@ class UsageMeter:
     def _absorb(self, item: Delta) -> bool:
         match item:
             case TokenUsage():
-                self._reported = replaced(self._reported, item) if self.cumulative else added(self._reported, item)
+                self._reported = added(self._reported, item)
             case ContextUsage(percentage):
                 self._percentage = percentage
             case Metering(amount, unit):
@@ -205,11 +202,6 @@ class UsageMeter:
 def added(old: TokenUsage, new: TokenUsage) -> TokenUsage:
     """Both together; a count that *new* does not give stays as it was."""
     return evolve(old, **{name: count + (getattr(old, name) or type(count)()) for name, count in _given(new)})
-
-
-def replaced(old: TokenUsage, new: TokenUsage) -> TokenUsage:
-    """*new*, which contains *old*; a count that it does not give, or gives as 0, stays as it was."""
-    return evolve(old, **{name: count for name, count in _given(new) if count or getattr(old, name) is None})
 
 
 def _given(usage: TokenUsage) -> Iterator[tuple[str, Any]]:

@@ -29,8 +29,8 @@ UP, CONTEXT, GUESS, CREDITS = UsageSource.UPSTREAM, UsageSource.CONTEXT, UsageSo
 WORDS = TextDelta("abcd" * 10)  # ten tokens
 
 
-def usage(*deltas: Delta, window: int | None = 1000, cumulative: bool = False) -> Usage:
-    last = run(UsageMeter(input_tokens=7, context_window=window, cumulative=cumulative), deltas)[-1]
+def usage(*deltas: Delta, window: int | None = 1000) -> Usage:
+    last = run(UsageMeter(input_tokens=7, context_window=window), deltas)[-1]
     assert isinstance(last, Usage)
     return last
 
@@ -69,13 +69,6 @@ def test_the_best_source_that_spoke_counts(
 def test_a_share_of_an_unknown_window_says_nothing() -> None:
     """Without a window, a percentage is no number of tokens."""
     assert usage(ContextUsage(5.0), window=None).input_source is GUESS
-
-
-def test_cumulative_reports_replace_each_other() -> None:
-    """F416: where every report contains the earlier ones, the last word on each count holds."""
-    total = usage(TokenUsage(1, 2, 3), TokenUsage(None, 9), TokenUsage(4), cumulative=True)
-
-    assert (total.input_tokens, total.output_tokens, total.cache_read_tokens) == (4, 9, 3)
 
 
 def test_cached_tokens_are_kept_apart() -> None:

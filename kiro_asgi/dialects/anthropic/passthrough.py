@@ -91,7 +91,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
         case {"type": "error"} | {"error": dict() | str()}:  # servers that speak the API forget the type
             return _FAILED
         case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
-            return Sign(usage=messages_counts(usage), tier=_TIERS.get(text_of(usage, "service_tier")))
+            return Sign(usage=usage, tier=_TIERS.get(text_of(usage, "service_tier")))
     return Sign()
 
 
@@ -103,6 +103,7 @@ MESSAGES_FORMAT: Final = Format(
     heartbeat=encode_sse("ping", b'{"type":"ping"}'),
     relevant=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
     read=_read,
+    counts=messages_counts,
     named=b'"message_start"',
     place=("message", "model"),
     error=_error,

@@ -92,7 +92,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
     finished = any(text_of(candidate, "finishReason") for candidate in objects_of(document.get("candidates")))
     usage = object_of(document.get("usageMetadata"))
     tier = _TIERS.get(text_of(usage, "trafficType"))
-    return Sign(ended=bool(blocked) or finished, usage=gemini_counts(usage) if usage else None, tier=tier)
+    return Sign(ended=bool(blocked) or finished, usage=usage or None, tier=tier)
 
 
 def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
@@ -104,6 +104,7 @@ GENERATED: Final = Format(
     early_heartbeat=_EMPTY_EVENT,
     relevant=re.compile(rb'"(?:finishReason|usageMetadata|promptFeedback|error)"'),
     read=_read,
+    counts=gemini_counts,
     error=_error,
 )
 """``streamGenerateContent`` as events."""

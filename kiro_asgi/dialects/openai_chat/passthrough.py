@@ -132,8 +132,7 @@ def _read(document: Mapping[str, Any]) -> Sign:
         return _FAILED
     ended = any(choice.get("finish_reason") for choice in objects_of(document.get("choices")))
     usage = document.get("usage")
-    counts = chat_counts(usage) if type(usage) is dict else None
-    return Sign(ended, usage=counts, tier=served_tier(document))
+    return Sign(ended, usage=usage if type(usage) is dict else None, tier=served_tier(document))
 
 
 def _answer_meta(document: Mapping[str, Any], meta: ResponseMeta) -> ResponseMeta:
@@ -156,6 +155,7 @@ COMPLETIONS: Final = Format(
     relevant=re.compile(rb'"(?:error"|usage"\s*:\s*\{|finish_reason"\s*:\s*")'),
     done=_DONE,
     read=_read,
+    counts=chat_counts,
     named=b'"model"',
     place=("model",),
     meta=_answer_meta,

@@ -165,12 +165,11 @@ def _tool(tool: Mapping[str, Any]) -> Tool:
 def _read(document: Mapping[str, Any]) -> Sign:
     match document:
         case {"type": "response.completed" | "response.incomplete", "response": dict(response)}:
-            usage = responses_counts(object_of(response.get("usage")))
-            return Sign(True, usage=usage, tier=served_tier(response))
+            return Sign(True, usage=object_of(response.get("usage")), tier=served_tier(response))
         case {"type": "response.failed" | "error"} | {"object": "response", "status": "failed"}:
             return _FAILED
         case {"object": "response", "usage": dict(usage)}:
-            return Sign(usage=responses_counts(usage), tier=served_tier(document))
+            return Sign(usage=usage, tier=served_tier(document))
         case {"error": dict() | str()} if "type" not in document:
             return _FAILED
     return Sign()
@@ -184,6 +183,7 @@ RESPONSES: Final = Format(
     heartbeat=encode_comment("ping"),
     relevant=re.compile(rb'"(?:response\.(?:completed|incomplete|failed)|error)"'),
     read=_read,
+    counts=responses_counts,
     error=_error,
 )
 """The Responses API.  A comment is its sign of life: an event of ours would have a number that the service's have."""

@@ -42,9 +42,8 @@ from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.counts import messages_counts, unknown_runs
+from kiro_asgi.stages.counts import Reports, messages_counts, unknown_runs
 from kiro_asgi.stages.ending import MISSING
-from kiro_asgi.stages.usage import replaced
 from kiro_asgi.upstreams.anthropic.blocks import (
     API,
     KNOWN,
@@ -160,13 +159,13 @@ class Ending:
     """Whether the message has ended."""
 
     _stop: Stop | None = field(init=False, default=None)
-    _counts: TokenUsage = field(init=False, factory=TokenUsage)
+    _reports: Reports = field(init=False, factory=lambda: Reports(messages_counts))
 
     def count(self, usage: Any) -> Iterator[Delta]:
         """Record ``usage``: counts are cumulative, but for a 0 that stands for "as before".  The tier, and notices of
         what is unknown."""
         found = object_of(usage)
-        self._counts = replaced(self._counts, messages_counts(found))
+        self._reports.take(found)
         yield from (Notice("usage.unknown", clean(kind)[:60]) for kind in unknown_runs(found))
         yield from served(found.get("service_tier"), _SERVED)
 
@@ -196,8 +195,8 @@ class Ending:
 
     def deltas(self) -> Iterator[Delta]:
         """Counts and stop, for the end of the answer."""
-        if self._counts != TokenUsage():
-            yield self._counts
+        if (counts := self._reports.counts) != TokenUsage():
+            yield counts
         yield MISSING if self._stop is None else self._stop
 
 

@@ -35,6 +35,7 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
+from kiro_asgi.stages.counts import Reports, converse_counts
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.bedrock.errors import exception_fault
 from kiro_asgi.upstreams.bedrock.interpreter import CODE, RESULT, Ran
@@ -65,14 +66,6 @@ STOP_REASONS: Final[Mapping[str, Meaning]] = MappingProxyType(
     }
 )
 """``stopReason`` to its meaning."""
-
-_COUNTS: Final = (
-    ("input_tokens", "inputTokens"),
-    ("output_tokens", "outputTokens"),
-    ("cache_read_tokens", "cacheReadInputTokens"),
-    ("cache_write_tokens", "cacheWriteInputTokens"),
-)
-"""Our name of a count, and the service's."""
 
 _PLACES: Final = (
     ("documentChar", "char_location", "start_char_index", "end_char_index"),
@@ -118,7 +111,7 @@ class ConverseEvents:
     """Id of each call, to the number behind the last one that was made of it."""
 
     _stop: Stop | None = field(init=False, default=None)
-    _usage: TokenUsage | None = field(init=False, default=None)
+    _reports: Reports = field(init=False, factory=lambda: Reports(converse_counts))
     _intervention: str = field(init=False, default="")
     """Why a guardrail intervened, where its trace is asked for."""
 
@@ -140,8 +133,8 @@ class ConverseEvents:
             raise UpstreamProtocolError("the answer ended before its last event", code="stream.cut")
         for index in sorted(self._open):
             yield from self._close(index)
-        if self._usage is not None:
-            yield self._usage
+        if (counts := self._reports.counts) != TokenUsage():
+            yield counts
         is_filtered = self._stop.reason is StopReason.CONTENT_FILTER
         yield evolve(self._stop, declined=declined({"explanation": self._intervention})) if is_filtered else self._stop
 
@@ -280,10 +273,7 @@ class ConverseEvents:
         return () if reason else (unknown(said) if said else MISSING,)
 
     def _metadata(self, value: Mapping[str, Any]) -> Iterable[Delta]:
-        usage = object_of(value.get("usage"))
-        counts: dict[str, Any] = {ours: count_of(usage, theirs) for ours, theirs in _COUNTS}
-        if any(counts.values()):
-            self._usage = TokenUsage(**counts)
+        self._reports.take(object_of(value.get("usage")))
         guardrail = object_of(object_of(value.get("trace")).get("guardrail"))
         self._intervention = text_of(guardrail, "actionReason") or self._intervention
         return served(object_of(value.get("serviceTier")).get("type"), SERVED)

@@ -45,7 +45,7 @@ from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.counts import gemini_counts
+from kiro_asgi.stages.counts import Reports, gemini_counts
 from kiro_asgi.upstreams.ends import Meaning, end_of, meaning_of, outlasts, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, status_of
 from kiro_asgi.upstreams.failures import report_in
@@ -372,23 +372,22 @@ _COUNTS: Final = frozenset(
 
 @define
 class UsageReader:
-    """Reads every ``usageMetadata`` of an answer.  They are cumulative: of each count the last one holds."""
+    """Reads every ``usageMetadata`` of an answer."""
 
-    _latest: dict[str, Any] = field(init=False, factory=dict)
+    others: dict[str, Any] = field(init=False, factory=dict)
+    """What else they hold."""
+
+    _reports: Reports = field(init=False, factory=lambda: Reports(gemini_counts))
 
     def read(self, metadata: Mapping[str, Any]) -> None:
         """Record *metadata*."""
-        self._latest.update(metadata)
-
-    @property
-    def others(self) -> Mapping[str, Any]:
-        """What else they hold."""
-        return others(self._latest, _COUNTS)
+        self._reports.take(metadata)
+        self.others |= others(metadata, _COUNTS)
 
     @property
     def usage(self) -> TokenUsage:
         """The counts; ``None`` for one that was never given."""
-        return gemini_counts(self._latest)
+        return self._reports.counts
 
 
 def stages(

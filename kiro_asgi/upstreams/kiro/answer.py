@@ -48,6 +48,7 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.stages.counts import told
 from kiro_asgi.upstreams.ends import Meaning, end_of, outlasts, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, recommended
 from kiro_asgi.upstreams.failures import report_in
@@ -178,13 +179,13 @@ def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
     """The token counts of one record, unless it has none of them, and the context percentage where it has that."""
     inner = usage.get("tokenUsage")
     usage = usage | inner if type(inner) is dict else usage
-    counts = TokenUsage(
+    reported = TokenUsage(
         input_tokens=_count(usage, "uncachedInputTokens", "inputTokens", "input_tokens", "prompt_tokens"),
         output_tokens=_count(usage, "outputTokens", "output_tokens", "completion_tokens"),
         cache_read_tokens=_count(usage, "cacheReadInputTokens", "cache_read_input_tokens"),
         cache_write_tokens=_count(usage, "cacheWriteInputTokens", "cache_creation_input_tokens"),
     )
-    if counts != TokenUsage():
+    if (counts := told(reported)) != TokenUsage():
         yield counts
     yield from _context_usage(usage, seen)
 

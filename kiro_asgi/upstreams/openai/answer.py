@@ -37,10 +37,11 @@ from kiro_asgi.model.events import (
     StopReason,
     TextDelta,
     ThinkingDelta,
+    TokenUsage,
 )
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.counts import chat_counts
+from kiro_asgi.stages.counts import Reports, chat_counts
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.ends import CUT, NAMES, Meaning, end_of, kept, unknown, word_in
 from kiro_asgi.upstreams.errors import clean
@@ -117,7 +118,10 @@ class ChunkDecoder:
     """In which thinking came."""
 
     _model: str | None = field(init=False, default=None)
-    _usage: Object | None = field(init=False, default=None)
+    _reports: Reports = field(init=False, factory=lambda: Reports(chat_counts))
+    _usage: Object = field(init=False, factory=dict)
+    """The latest report that is not empty."""
+
     _stop: Stop | None = field(init=False, default=None)
     _length: int = field(init=False, default=0)
     """Characters of text so far."""
@@ -167,10 +171,10 @@ class ChunkDecoder:
         cut = self._stop is not None and self._stop.reason in CUT
         yield from self._calls.release() if cut else self._calls.close()
         yield from self._cited_pages()
-        if self._usage is not None:
-            yield chat_counts(self._usage)
-            if members := within(usage=_unread_usage(self._usage)):
-                yield MessageMembers(Unread(API, members))
+        if (counts := self._reports.counts) != TokenUsage():
+            yield counts
+        if members := within(usage=_unread_usage(self._usage)):
+            yield MessageMembers(Unread(API, members))
         stop = self._stop
         if self._refused and not self._calls.any and (stop is None or stop.reason is StopReason.END):
             stop = Stop(StopReason.REFUSAL)
@@ -217,7 +221,7 @@ class ChunkDecoder:
             self._model = model
             yield ModelName(model)
         if usage := object_of(value.get("usage")) or object_of(object_of(value.get("x_groq")).get("usage")):
-            self._usage = usage
+            self._count(usage)
         if (tier := value.get("service_tier")) != self._tier:
             self._tier = tier
             yield from served(tier, SERVED)
@@ -233,6 +237,11 @@ class ChunkDecoder:
             yield from self._choice(choice, value)
         if not choices and (reason := word_in(value)):
             yield from self._finish(reason, value)
+
+    def _count(self, usage: Object) -> None:
+        self._reports.take(usage)
+        if not self._usage or chat_counts(usage) != TokenUsage():
+            self._usage = usage
 
     def _choice(self, choice: Any, chunk: Object) -> Iterator[Delta]:
         if type(choice) is not dict or not self._is_ours(choice):
@@ -252,7 +261,7 @@ class ChunkDecoder:
                 _refuse(report_in(place))
         if reason := choice.get("finish_reason") or word_in(choice, object_of(delta), chunk):
             if type(usage := choice.get("usage")) is dict:
-                self._usage = usage
+                self._count(usage)
             yield from self._finish(reason, choice)
 
     def _rest(self, message: Any) -> Any:

@@ -167,7 +167,7 @@ def test_counts_that_are_not_said_stay_unsaid() -> None:
     """Nothing is made up of nulls and nonsense; a cache is also told in another way."""
     usage = {"prompt_tokens": None, "completion_tokens": "7", "prompt_tokens_details": None}
 
-    assert deltas(chunk(finish="stop", usage=usage))[0] == TokenUsage()
+    assert TokenUsage not in map(type, deltas(chunk(finish="stop", usage=usage)))
     hits = {"prompt_tokens": 5, "prompt_cache_hit_tokens": 9}
     assert deltas(chunk(finish="stop", usage=hits))[0] == TokenUsage(0, None, 9)
 
