@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.base import (
     JSON,
@@ -27,7 +27,7 @@ from kiro_asgi.dialects.manifest import ANSWER, DialectOptions
 from kiro_asgi.dialects.pieces import dump_value
 from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import StrictConverter, Tagged, make_converter, read_json, structure
-from kiro_asgi.dialects.unread import Beside, Reading, noted, unread
+from kiro_asgi.dialects.unread import Beside
 from kiro_asgi.errors import ConfigError, KiroAsgiError
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -42,7 +42,7 @@ from kiro_asgi.model.events import (
     ToolInputDelta,
 )
 from kiro_asgi.model.message import Message, ToolCallBlock
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import JsonError, dumps, loads
 from kiro_asgi.wire.sse import encode_comment, encode_sse
@@ -297,13 +297,13 @@ class JsonDialect(SimpleDialect, Generic[R]):
 
     needed = ("name", "request", "prompt", "writer", "whole")
     _converter: ClassVar[StrictConverter]
-    _reading: ClassVar[Reading]
+    _beside: ClassVar[Beside]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if hasattr(cls, "request"):
-            cls._converter = make_converter(*(union for union, _ in cls.unions))
-            cls._reading = Reading(beside=Beside(getattr(cls, "name", "")), body=cls.request, unions=cls.unions)
+            cls._converter = make_converter(*(evolve(union, rule=rule) for union, rule in cls.unions))
+            cls._beside = Beside(getattr(cls, "name", ""))
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:
@@ -333,4 +333,6 @@ class JsonDialect(SimpleDialect, Generic[R]):
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """A note for every member that no class declares."""
-        return noted(unread(read_json(body), self._reading))
+        notes = Notes()
+        self._beside.note(notes, parsed.options, read_json(body))
+        return notes.found()

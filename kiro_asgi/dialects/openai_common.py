@@ -16,7 +16,7 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import error_headers, explanation, invalid, message_of, tokens_in, unsupported
 from kiro_asgi.dialects.structure import Raw, Shape, Whole
-from kiro_asgi.dialects.unread import Beside, Finding, words
+from kiro_asgi.dialects.unread import Beside
 from kiro_asgi.errors import (
     BodyTimeout,
     ContextTooLong,
@@ -43,6 +43,7 @@ from kiro_asgi.errors import (
 from kiro_asgi.limits import LARGEST_INTEGER
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.handling import Handling, Tier
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Opaque, Sampling, Text, Thinking, ThinkingMode
 from kiro_asgi.stages.limits import check_stop
 from kiro_asgi.wire.json import JsonError, count, dumps, quote_bytes
@@ -137,9 +138,11 @@ HANDLED: Final = ("service_tier", "metadata", "safety_identifier", "user", "prom
 """Fields of a body that `handling_of` reads."""
 
 
-def handling_of(request: Shape) -> Handling:
+def handling_of(request: Shape, beside: Beside, notes: Notes) -> Handling:
     """What the body of a *request* says of its handling."""
     fields = {name: request.unread.get(name, getattr(request, name, None)) for name in HANDLED}
+    for name, known in (("service_tier", _TIERS), ("prompt_cache_retention", _RETENTIONS)):
+        beside.note_word(notes, fields[name], known, name)
     return read_handling(fields)
 
 
@@ -161,18 +164,17 @@ def read_handling(fields: Mapping[str, Any]) -> Handling:
     )
 
 
-def unread_words(fields: Mapping[str, Any], api: str) -> Iterator[Finding]:
-    """Words among those *fields* that the API has not; a service of the *api* is sent them all the same."""
-    for name, known in (("service_tier", _TIERS), ("prompt_cache_retention", _RETENTIONS)):
-        yield from ((rule, place, api) for rule, place in words(fields.get(name), name, tuple(known)))
+_NUMBERS: Final = ("top_k", "seed", "presence_penalty", "frequency_penalty")
+"""Extensions, which are never refused."""
 
 
-def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least: int = 1) -> Sampling:
+def read_sampling(request: _Sampled, limits: Mapping[str, int | None], notes: Notes, *, least: int = 1) -> Sampling:
     """How to sample.
 
     Args:
         request: The body.
         limits: Most tokens of the answer, by the names of the fields that may set it; the first that does counts.
+        notes: Takes numbers that make no sense and are never refused.
         least: The least value of each.
 
     Raises:
@@ -184,7 +186,7 @@ def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least:
         max_tokens = value if max_tokens is None else max_tokens
     _within("temperature", request.temperature, 0, 2)
     _within("top_p", request.top_p, 0, 1)
-    return Sampling(
+    sampling = Sampling(
         max_tokens,
         request.temperature,
         request.top_p,
@@ -194,6 +196,10 @@ def read_sampling(request: _Sampled, limits: Mapping[str, int | None], *, least:
         _penalty(request.presence_penalty),
         _penalty(request.frequency_penalty),
     )
+    for name in _NUMBERS:
+        if getattr(request, name) and getattr(sampling, name) is None:
+            notes.applies("values.unknown", name)
+    return sampling
 
 
 def _penalty(value: Any) -> float | None:

@@ -76,6 +76,8 @@ class Raw:
     """A JSON object of a kind that we do not know, as it came."""
 
     value: Mapping[str, Any]
+    rule: str = field(default="", kw_only=True, eq=False, repr=False)
+    """As of `Tagged`."""
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -123,6 +125,9 @@ class Tagged:
 
     endings: Mapping[str, type] = MappingProxyType({})
     """Ending to class, for words that *classes* has not: of kinds that go on being added."""
+
+    rule: str = field(default="", kw_only=True)
+    """The rule that leaves objects of unknown kinds out; empty where their reader notes that, or refuses them."""
 
     members: frozenset[Any] = field(init=False)
 
@@ -533,7 +538,7 @@ def _tagged(union: Tagged, converter: Converter) -> Hook:
         if len(word) > NAME_CHARACTERS:
             raise _bad_tag(tag, ValueMismatch(f"is longer than {NAME_CHARACTERS:,} characters"))
         found = table.get(word) or next((it for ending, it in endings.items() if word.endswith(ending)), None)
-        return Raw(value) if found is None else found[0](value, found[1])
+        return Raw(value, rule=union.rule) if found is None else found[0](value, found[1])
 
     return hook
 

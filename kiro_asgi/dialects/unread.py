@@ -1,30 +1,22 @@
-"""Parts of a request that its dialect does not read: members that no class declares, objects of unknown kinds.
+"""Parts of a request that its dialect does not read, and the rules by which readers leave something out.
 
-A request is walked beside the classes that read it, so what is added to a class is not reported any more.  That takes
-longer than reading it did, so it is done only where notes are wanted.  `RULES` names every finding.
+A reader says so to `Notes` where it decides.  Members that no class declares are found by a walk over what was read,
+beside the JSON that it was read from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final
 
-from attrs import define, evolve, field, frozen, has
+from attrs import evolve, field, frozen, has
 
-from kiro_asgi.dialects.structure import Raw, Shape, Tagged, members_of
-from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Text, Tool
+from kiro_asgi.dialects.structure import Raw, Shape, members_of
+from kiro_asgi.model.notes import UNHEARD, Notes
+from kiro_asgi.model.prompt import Text
 from kiro_asgi.model.rules import Loss, Rule, listed
 from kiro_asgi.model.unread import Unread
-
-Finding = tuple[str, str] | tuple[str, str, str]
-"""A rule of `kiro_asgi.dialects.unread`, the place where it applies, and the API whose services are sent it all the
-same; none where no service is."""
-
-View = Callable[[Any], Any]
-"""A value that is read by hand to the type that says which of its members are read; ``None`` for all."""
 
 _NO_EFFECT: Final = frozenset(
     {
@@ -52,10 +44,18 @@ _NO_EFFECT: Final = frozenset(
 )
 """Members that have no bearing on a prompt, wherever they stand."""
 
-_KEPT: Final = frozenset({"blocks.unknown", "items.unknown", "items.summarised"})
-"""Rules about objects of unknown kinds that are kept for services of the API, as opaque parts."""
-
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
+
+
+@frozen
+class _Every:
+    """Has every name in it."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: Final[Container[str]] = _Every()
 
 
 @frozen
@@ -68,8 +68,12 @@ class Beside:
     lost: frozenset[str] = frozenset()
     """Members that no service is sent back: ids of what another answer was called, and what is about the connection."""
 
-    lost_of: Mapping[type, frozenset[str]] = field(default=MappingProxyType({}), hash=False)
+    lost_of: Mapping[type, Container[str]] = field(default=MappingProxyType({}), hash=False)
     """Further ones of single classes."""
+
+    rules: Mapping[tuple[type, str], str] = field(default=MappingProxyType({}), hash=False, kw_only=True)
+    """Class and member to the rule, where it is not the one that its name has: a member that is read and leads to
+    nothing; empty for one that is not read and has its effect."""
 
     def __call__(self, shape: Shape | None = None, /, **more: Any) -> Unread | None:
         """What the reader of *shape* did not understand, and *more* members; ``None`` for nothing."""
@@ -90,146 +94,47 @@ class Beside:
         for text in texts:
             yield evolve(text, unread=self(message, content=text.unread and text.unread.members))
 
+    def note(self, notes: Notes, shape: Any, given: Any, place: str = "") -> None:
+        """Note the members that are not read of *shape*, and of all within it, which was read from *given* at *place*.
 
-@frozen(kw_only=True)
-class Reading:
-    """How the body of a request is read."""
-
-    beside: Beside
-    """What of it is kept for services of its API."""
-
-    body: type
-    """The attrs class of the whole."""
-
-    unions: Sequence[tuple[Tagged, str]]
-    """Every union of objects, and the rule that leaves objects of unknown kinds out; empty where another note covers
-    them, or the request is refused."""
-
-    views: Mapping[tuple[type, str], View] = MappingProxyType({})
-    """Class and member, where the class takes any value."""
-
-    members: Mapping[tuple[type, str], str] = MappingProxyType({})
-    """Class and member to the rule, where it is not the one that its name has: a member that is read and leads to
-    nothing; empty for one that is not read and has its effect."""
-
-    partly: frozenset[str] = frozenset()
-    """Kinds of objects that no class reads, and that are summarised."""
-
-
-def noted(findings: Iterable[Finding]) -> tuple[Note, ...]:
-    """A note for every rule; two where some of what it leaves out is kept for services of the API."""
-    notes: dict[str, Notes] = {}
-    for rule, place, *kept_for in findings:
-        notes.setdefault("".join(kept_for), Notes()).applies(rule, place)
-    return tuple(evolve(note, kept_for=api) for api, some in notes.items() for note in some.found())
-
-
-def unread(value: Mapping[str, Any], reading: Reading) -> Iterator[Finding]:
-    """Parts of a legal request that are not read, in the request's order."""
-    return _Walk(reading).walk(value)
-
-
-def words(value: Any, place: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """A finding where the *value* at *place* is not ``None``, and not one of the *known* words."""
-    if value is not None and value not in known:
-        yield "values.unknown", place
-
-
-def unread_tools(listed: Any, offered: Iterable[Tool], place: str = "tools") -> Iterator[Finding]:
-    """The tools listed at *place* that are not among those *offered*: second ones of a name, and those left out."""
-    taken = {_entry(tool.place, place) for tool in offered}
-    named: set[str] = set()
-    for index, tool in enumerate(listed if isinstance(listed, list) else ()):
-        name, at = _name(tool), f"{place}[{index}]"
-        if at not in taken:
-            yield ("tools.duplicate_dropped" if name in named else "tools.left_out"), at
-        elif name:
-            named.add(name)
-
-
-def _entry(place: str, within: str) -> str:
-    """The entry of the list *within* that *place* is a part of."""
-    return place[: place.find("]", len(within)) + 1] if place.startswith(f"{within}[") else ""
-
-
-def _name(tool: Any) -> str:
-    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
-    name = function.get("name") if isinstance(function, Mapping) else None
-    return name if isinstance(name, str) else ""
-
-
-@define
-class _Walk:
-    """One walk, without recursion: sources hold blocks, which hold sources."""
-
-    _reading: Reading
-
-    def walk(self, body: Mapping[str, Any]) -> Iterator[Finding]:
-        pending: list[tuple[Any, Any, str]] = [(body, self._reading.body, "")]
+        Without recursion: sources hold blocks, which hold sources.
+        """
+        if notes is UNHEARD:
+            return
+        pending = [(shape, given, place)]
         while pending:
-            value, kind, place = pending.pop()
-            if kind is None:
-                continue
-            if type(value) is list:
-                pending += reversed([(it, _item(kind), f"{place}[{at}]") for at, it in enumerate(value)])
-            elif type(value) is dict:
-                cls, tag, rule = self._class(value, kind)
-                if cls is Raw:
-                    yield from self._unknown(value, rule, place)
-                elif cls is not None:
-                    yield from self._left_out(value, cls, {tag, "type"}, place)
-                    pending += reversed([*self._parts(value, cls, place)])
+            value, given, place = pending.pop()
+            if type(value) is tuple and type(given) is list:
+                each = enumerate(zip(value, given, strict=True))
+                pending += reversed([(it, own, f"{place}[{at}]") for at, (it, own) in each])
+            elif type(value) is Raw and value.rule:
+                notes.applies(value.rule, place)
+            elif type(value) is not Raw and type(given) is dict and has(cls := type(value)):
+                known = members_of(cls)
+                self._note_members(notes, cls, given, {*known, "type"}, place)
+                pending += reversed([(getattr(value, name), given.get(name), _member(place, name)) for name in known])
 
-    def _class(self, value: Mapping[str, Any], kind: Any) -> tuple[Any, str, str]:
-        """The class that reads an object where one of *kind* is wanted, the member that names it, and the rule for one
-        of an unknown kind; ``None`` where the object is data."""
-        objects = _objects(kind)
-        if len(objects) <= 1:
-            return next(iter(objects), None), "type", ""
-        for union, rule in self._reading.unions:
-            if union.members == objects:
-                word = value.get(union.tag)
-                return union.class_of(union.default or "" if word is None else word), union.tag, rule
-        raise AssertionError(f"a union that is not in the table: {sorted(map(str, objects))}")
+    def note_others(self, notes: Notes, given: Any, known: Container[str], place: str) -> None:
+        """Note the members of *given*, an object that is read by hand, that are not *known*."""
+        if notes is not UNHEARD and type(given) is dict:
+            self._note_members(notes, dict, given, known, place)
 
-    def _unknown(self, value: Mapping[str, Any], rule: str, place: str) -> Iterator[Finding]:
-        if rule:
-            rule = "items.summarised" if value.get("type") in self._reading.partly else rule
-            yield rule, place, self._reading.beside.api if rule in _KEPT else ""
+    def note_word(self, notes: Notes, word: Any, known: Iterable[str], place: str) -> None:
+        """Note a *word* at *place* that is not among the *known* ones; services of the API are sent it all the same."""
+        if word is not None and word not in tuple(known):
+            notes.applies("values.unknown", place, kept_for=self.api)
 
-    def _left_out(self, value: Mapping[str, Any], cls: type, tags: set[str], place: str) -> Iterator[Finding]:
-        declared, rules, beside = members_of(cls), self._reading.members, self._reading.beside
-        for name, part in value.items():  # in the client's order: the first place is the one that is reported
-            usual = "" if name in declared or name in tags else _usual(name)
-            if part not in _EMPTY and (rule := rules.get((cls, name), usual)):
-                yield rule, _member(place, name), beside.api if beside.keeps(cls, name) else ""
-
-    def _parts(self, value: Mapping[str, Any], cls: type, place: str) -> Iterator[tuple[Any, Any, str]]:
-        for name, kind in members_of(cls).items():
-            if type(part := value.get(name)) in (dict, list):
-                view = self._reading.views.get((cls, name))
-                yield part, kind if view is None else view(part), _member(place, name)
-
-
-def _usual(name: str) -> str:
-    return "fields.no_effect" if name in _NO_EFFECT else "fields.ignored"
+    def _note_members(
+        self, notes: Notes, cls: type, given: Mapping[str, Any], known: Container[str], place: str
+    ) -> None:
+        for name, part in given.items():  # in the client's order: the first place is the one that is reported
+            usual = "" if name in known else "fields.no_effect" if name in _NO_EFFECT else "fields.ignored"
+            if part not in _EMPTY and (rule := self.rules.get((cls, name), usual)):
+                notes.applies(rule, _member(place, name), kept_for=self.api if self.keeps(cls, name) else "")
 
 
 def _member(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
-
-
-@cache
-def _objects(kind: Any) -> frozenset[type]:
-    """The classes that read an object where one of *kind* is wanted."""
-    return frozenset(member for member in (get_args(kind) or (kind,)) if has(member))
-
-
-@cache
-def _item(kind: Any) -> Any:
-    """The type of the items of an array where one of *kind* is wanted; ``None`` where they are data."""
-    arrays = [it for it in (kind, *get_args(kind)) if get_origin(it) is tuple]
-    return get_args(arrays[0])[0] if arrays else None
 
 
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT

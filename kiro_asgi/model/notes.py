@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from attrs import define, field, frozen
 
@@ -35,19 +36,22 @@ class Notes:
     off: frozenset[str] = frozenset()
     """The rules that are switched off."""
 
-    _times: dict[str, int] = field(init=False, factory=dict)
-    _places: dict[str, str] = field(init=False, factory=dict)
+    _times: dict[tuple[str, str], int] = field(init=False, factory=dict)
+    """By the rule, and by whom what it leaves out is kept for."""
+
+    _places: dict[tuple[str, str], str] = field(init=False, factory=dict)
     _log: list[Note] | None = field(init=False, default=None)
 
-    def applies(self, rule: str, place: str = "", times: int = 1) -> bool:
+    def applies(self, rule: str, place: str = "", times: int = 1, kept_for: str = "") -> bool:
         """Whether *rule*, which has something to do at *place*, may do it; if so, that is noted."""
         if rule in self.off:
             return False
         if self._log is not None:
-            self._log.append(Note(rule, times, place))
-        self._times[rule] = self._times.get(rule, 0) + times
-        if place and not self._places.get(rule):
-            self._places[rule] = place
+            self._log.append(Note(rule, times, place, kept_for))
+        key = rule, kept_for
+        self._times[key] = self._times.get(key, 0) + times
+        if place and not self._places.get(key):
+            self._places[key] = place
         return True
 
     @contextmanager
@@ -62,8 +66,22 @@ class Notes:
     def again(self, logged: Iterable[Note]) -> None:
         """Make notes that were `logged`."""
         for note in logged:
-            self.applies(note.rule, note.place, note.times)
+            self.applies(note.rule, note.place, note.times, note.kept_for)
 
     def found(self) -> tuple[Note, ...]:
-        """A note for every rule, in the order in which they were met."""
-        return tuple(Note(rule, times, self._places.get(rule, "")) for rule, times in self._times.items())
+        """A note for every rule, in the order in which they were met; two where some of what it leaves out is kept."""
+        return tuple(
+            Note(rule, times, self._places.get((rule, api), ""), api) for (rule, api), times in self._times.items()
+        )
+
+
+@define
+class Unheard(Notes):
+    """Notes that nobody wants: nothing is looked at for their sake alone."""
+
+    def applies(self, rule: str, place: str = "", times: int = 1, kept_for: str = "") -> bool:
+        """That *rule* may do it."""
+        return True
+
+
+UNHEARD: Final[Notes] = Unheard()

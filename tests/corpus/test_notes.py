@@ -144,8 +144,8 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     places: set[str] = set()
     applies = Notes.applies
 
-    def seen(notes: Notes, rule: str, place: str = "", times: int = 1) -> bool:
-        done = applies(notes, rule, place, times)
+    def seen(notes: Notes, rule: str, place: str = "", times: int = 1, kept_for: str = "") -> bool:
+        done = applies(notes, rule, place, times, kept_for)
         if done and rule in LOSSY:
             places.add(place)
         return done

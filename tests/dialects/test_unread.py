@@ -7,18 +7,23 @@ from typing import Any
 
 import pytest
 
+from kiro_asgi.apis.responses.operations import OwnNotes
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.gemini.dialect import GeminiApi
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
-from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses, unread_fields
+from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.dialects.openai_responses.parsing import parse_value
 from kiro_asgi.dialects.unread import RULES
+from kiro_asgi.model.notes import Note
 from tests.growth import assert_linear
 
-CHAT, MESSAGES, RESPONSES = OpenAIChat(), AnthropicMessages(), OpenAIResponses()
+CHAT, MESSAGES, RESPONSES, GEMINI = OpenAIChat(), AnthropicMessages(), OpenAIResponses(), GeminiApi("m")
 BODIES: dict[str, dict[str, Any]] = {
     "openai_chat": {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
     "anthropic": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
     "openai_responses": {"model": "m", "input": [{"role": "user", "content": "hi"}]},
+    "gemini": {"contents": [{"parts": [{"text": "hi"}]}]},
 }
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 FLAT = {"type": "function", "name": "f", "parameters": {"type": "object"}}
@@ -260,6 +265,67 @@ def test_what_is_left_out_is_named(dialect: Dialect, more: dict[str, Any], expec
     assert notes(dialect, **more) == expected
 
 
+FUNCTIONS = {"functionDeclarations": [{"name": "f"}, {"name": "g"}], "googleSearch": {}}
+CHOSEN = {"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["f"]}}
+SEALED = {"type": "agent_message", "content": [text(), {"type": "encrypted_content"}]}
+
+KEPT: list[tuple[Dialect, dict[str, Any], list[tuple[str, str, bool]]]] = [
+    (MESSAGES, {"output_config": {"effort": "most"}}, [("values.unknown", "output_config.effort", True)]),
+    (MESSAGES, {"thinking": {"type": "sometimes"}}, [("values.unknown", "thinking.type", True)]),
+    (
+        MESSAGES,
+        {"thinking": {"type": "adaptive", "budget_tokens": 9}},
+        [("fields.ignored", "thinking.budget_tokens", False)],
+    ),
+    (
+        MESSAGES,
+        {"thinking": {"type": "between_tools", "budget_tokens": 9}},
+        [("fields.ignored", "thinking.budget_tokens", True)],
+    ),
+    (MESSAGES, {"tool_choice": {"type": "maybe"}}, [("values.unknown", "tool_choice.type", True)]),
+    (
+        MESSAGES,
+        {"system": [text(citations=[{"type": "char_location"}])]},
+        [("fields.ignored", "system[0].citations[0]", True)],
+    ),
+    (
+        MESSAGES,
+        {"messages": [HI, said("system", text(), {"type": "fallback"}, name="n")]},
+        [
+            ("fields.ignored", "messages[1].name", False),
+            ("blocks.unknown", "messages[1].content[1]", True),
+            ("blocks.unreadable", "messages[1].content[1]", False),
+        ],
+    ),
+    (CHAT, {"chat_template_kwargs": {"thinking": True}}, []),
+    (CHAT, {"messages": [{**HI, "id": "m", "name": "n"}]}, [("fields.no_effect", "messages[0].id", False)]),
+    (RESPONSES, {"input": [SEALED]}, [("blocks.unknown", "input[0].content[1]", True)]),
+    (RESPONSES, {"context_management": [{}]}, [("values.unknown", "context_management[0]", False)]),
+    (
+        RESPONSES,
+        {"tools": [FLAT, {"type": "namespace", "name": "n", "tools": [FLAT, FLAT]}], "tool_choice": "none"},
+        [],
+    ),
+    (
+        GEMINI,
+        {"tools": [FUNCTIONS], "toolConfig": CHOSEN},
+        [("tools.left_out", "tools[0].function_declarations[1]", False)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "more", "expected"), KEPT)
+def test_a_note_says_for_whom_it_is_kept_all_the_same(
+    dialect: Dialect, more: dict[str, Any], expected: list[tuple[str, str, bool]]
+) -> None:
+    """A service of the API is sent what its reader does not understand; what a reader leaves out for all, it is not."""
+    body = json.dumps({**BODIES[dialect.name], **more}).encode()
+    found = {(note.rule, note.place, note.kept_for) for note in dialect.notes(body, dialect.parse(body))}
+
+    assert found.issuperset((rule, place, dialect.name if kept else "") for rule, place, kept in expected)
+    assert {rule for rule, _, _ in found} <= {rule for rule, _, _ in expected} | {"fields.ignored"}
+
+
 def test_every_rule_is_one_that_is_seen() -> None:
     """A rule that no case has is not there."""
     assert {rule.name for rule in RULES} == {rule for *_, expected in CASES for rule, _, _ in expected}
@@ -268,10 +334,11 @@ def test_every_rule_is_one_that_is_seen() -> None:
 def test_places_are_the_client_s_own_where_it_builds_on_more() -> None:
     """Stored items stand before those of the request, which count from nought."""
     own = {"model": "m", "input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}
-    whole = {**own, "input": [{"role": "user", "content": "hi"}, *own["input"]]}
-    prompt = RESPONSES.parse(json.dumps(whole).encode()).prompt
+    whole = {**own, "input": [{"role": "user", "content": "hi", "name": "n"}, *own["input"]]}
+    found = OwnNotes(earlier=1)
+    parse_value(whole, notes=found)
 
-    assert [*unread_fields(own, prompt, 1)] == [("thinking.sealed_dropped", "input[0]", "openai_responses")]
+    assert found.found() == (Note("thinking.sealed_dropped", 1, "input[0]", "openai_responses"),)
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES, RESPONSES], ids=lambda dialect: dialect.name)

@@ -248,8 +248,8 @@ def noted_places() -> Iterator[set[str]]:
     places_: set[str] = set()
     applies = Notes.applies
 
-    def seen(notes: Notes, rule: str, place: str = "", times: int = 1) -> bool:
-        if done := applies(notes, rule, place, times):
+    def seen(notes: Notes, rule: str, place: str = "", times: int = 1, kept_for: str = "") -> bool:
+        if done := applies(notes, rule, place, times, kept_for):
             places_.add(place)
         return done
 

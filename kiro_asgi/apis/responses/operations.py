@@ -37,7 +37,6 @@ from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.known import ArrayDecoder
 from kiro_asgi.dialects.openai_responses.compaction import compaction_request, halves, untriggered
 from kiro_asgi.dialects.openai_responses.compaction_encoder import EncoderStyles
-from kiro_asgi.dialects.openai_responses.dialect import unread_fields
 from kiro_asgi.dialects.openai_responses.frames import Create
 from kiro_asgi.dialects.openai_responses.kept import deleted
 from kiro_asgi.dialects.openai_responses.parsing import (
@@ -51,9 +50,9 @@ from kiro_asgi.dialects.openai_responses.parsing import (
 from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.structure import read_json
-from kiro_asgi.dialects.unread import noted
 from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.state.base import Store
 from kiro_asgi.state.memory import ENTRY_BYTES, MemoryStore
@@ -424,10 +423,11 @@ def _parse(request: _Request) -> ParsedRequest:
     assert sealer is not None, "a dialect of operations"
     try:
         thinking, summary = sealer.open, sealer.open_summary
-        parsed = parse_value(value, open_thinking=thinking, open_summary=summary, decoder=request.decoder)
         if not request.noted:
-            return parsed
-        return evolve(parsed, notes=noted(unread_fields(request.own, parsed.prompt, earlier)))
+            return parse_value(value, open_thinking=thinking, open_summary=summary, decoder=request.decoder)
+        notes = OwnNotes(earlier=earlier)
+        parsed = parse_value(value, open_thinking=thinking, open_summary=summary, notes=notes)
+        return evolve(parsed, notes=notes.found())
     except RequestError as error:
         if (place := _INPUT.search(error.param)) and int(place[1]) < earlier:
             if value.get("conversation") is not None:
@@ -435,6 +435,22 @@ def _parse(request: _Request) -> ParsedRequest:
             _log.error("a conversation is damaged, and counts as missing: %s", error.message)
             raise not_built_on(value["previous_response_id"]) from None
         raise _shifted(error, earlier) from None
+
+
+@define
+class OwnNotes(Notes):
+    """Notes on the client's own items, with the places that it knows; on those before them there were some already."""
+
+    earlier: int = 0
+
+    def applies(self, rule: str, place: str = "", times: int = 1, kept_for: str = "") -> bool:
+        """As of `Notes`."""
+        if found := _INPUT.match(place):
+            index = int(found[1]) - self.earlier
+            if index < 0:
+                return True
+            place = f"input[{index}]{place[found.end() :]}"
+        return Notes.applies(self, rule, place, times, kept_for)
 
 
 def _known(parsed: ParsedRequest) -> ParsedRequest:

@@ -37,6 +37,7 @@ from kiro_asgi.dialects.anthropic.toolsets import function_name
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     REMEMBERED,
     Document,
@@ -54,6 +55,8 @@ from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
 
 Parts = Iterable[Part]
 
+_UNKNOWN: Final = "blocks.unknown"
+
 _TIMES: Final = ("5m", "1h")
 
 
@@ -65,7 +68,7 @@ def read_mark(value: Any) -> str:
     return time if time in _TIMES else REMEMBERED
 
 
-def beside(block: Any) -> Unread | None:
+def _beside(block: Any) -> Unread | None:
     """What was not read of a block that may have a mark for the cache."""
     if not (block.unread or block.cache_control):
         return None
@@ -79,49 +82,69 @@ def rest_of_mark(value: Any) -> Any:
     return {name: it for name, it in value.items() if name != "type" and not (name == "ttl" and it in _TIMES)} or None
 
 
-def parse_content(content: str | tuple[Block, ...], place: str, start: int = 0) -> list[Part]:
-    """The parts of a turn in order; blocks of an unknown kind are opaque, and calls that these answer go with them.
+def parse_content(content: str | tuple[Block, ...], place: str, notes: Notes) -> list[Part]:
+    """The parts of a turn in order: those of `read_blocks`."""
+    return [part for _, part in read_blocks(content, place, notes)]
+
+
+def read_blocks(
+    content: str | tuple[Block, ...], place: str, notes: Notes, start: int = 0
+) -> Iterator[tuple[str, Part]]:
+    """The parts in order, each with the place of its block; blocks of an unknown kind are opaque, and calls that these
+    answer go with them.
 
     Args:
         content: A string is one block of text.
-        place: Where it stands in the request, for errors.
+        place: Where it stands in the request.
+        notes: Takes what services of other APIs are not sent.
         start: The first block that counts.
 
     Raises:
         RequestError: An image or a document whose source is of a kind that we cannot pass on.
     """
     if isinstance(content, str):
-        return [Text(content)]
+        yield place, Text(content)
+        return
     unknown = [block.value for block in content if type(block) is Raw]
     answered = {text_of(value, "tool_use_id") for value in unknown} if unknown else ()
-    parts: list[Part] = []
     for index, block in enumerate(content[start:], start):
         at = f"{place}[{index}]"
         if isinstance(block, Raw):
-            parts.append(Opaque(API, block.value, at))
+            notes.applies(_UNKNOWN, at, kept_for=API)
+            yield at, Opaque(API, block.value, at)
         elif answered and isinstance(block, ToolUseBlock) and block.id in answered:
-            parts.append(Opaque(API, block.given, at))
+            notes.applies(_UNKNOWN, at, kept_for=API)
+            yield at, Opaque(API, block.given, at)
         else:
-            parts += _BLOCKS[type(block)](block, at)
-    return parts
+            for part in _BLOCKS[type(block)](block, at, notes):
+                yield at, part
 
 
-def _text(block: MessagesTextBlock, _: str) -> Parts:
+def _text(block: MessagesTextBlock, place: str, notes: Notes) -> Parts:
+    return (read_text(block, place, notes),)
+
+
+def read_text(block: MessagesTextBlock, place: str, notes: Notes) -> Text:
+    """A text, with its mark for the cache."""
     if not (block.cache_control or block.citations or block.unread):
-        return (Text(block.text),)
+        return Text(block.text)
     mark = read_mark(block.cache_control)
-    unread = BESIDE(block, cache_control=rest_of_mark(block.cache_control), citations=_citations(block))
-    return (Text(block.text, mark, unread=unread),)
+    citations = [*_citations(block, place, notes)] or None
+    unread = BESIDE(block, cache_control=rest_of_mark(block.cache_control), citations=citations)
+    return Text(block.text, mark, unread=unread)
 
 
-def _citations(block: MessagesTextBlock) -> Any:
+def _citations(block: MessagesTextBlock, place: str, notes: Notes) -> Iterator[Mapping[str, Any]]:
     """The citations that a service may have made: each page that was searched is sealed."""
-    found = objects_of(block.citations)
-    made = [it for it in found if it.get("type") != "web_search_result_location" or text_of(it, "encrypted_index")]
-    return made if made and block.text.strip() else None
+    for at, cited in enumerate(objects_of(block.citations)):
+        sealed = cited.get("type") != "web_search_result_location" or text_of(cited, "encrypted_index")
+        is_kept = bool(sealed and block.text.strip())
+        notes.applies("fields.ignored", f"{place}.citations[{at}]", kept_for=API if is_kept else "")
+        if is_kept:
+            yield cited
 
 
-def _image(block: ImageBlock, place: str) -> Parts:
+def _image(block: ImageBlock, place: str, _: Notes) -> Parts:
     mark = read_mark(block.cache_control)
     match block.source:
         case Base64Source(media_type, data):
@@ -130,10 +153,10 @@ def _image(block: ImageBlock, place: str) -> Parts:
             image = read_image(url, f"{place}.source.url")
         case source:
             return (Opaque(API, block.given, place, refusal=_unsupported("image", source, place)),)
-    return (evolve(image, place=place, cache=mark, unread=beside(block)),)
+    return (evolve(image, place=place, cache=mark, unread=_beside(block)),)
 
 
-def _document(block: DocumentBlock, place: str) -> Parts:
+def _document(block: DocumentBlock, place: str, notes: Notes) -> Parts:
     """A document; what no other service has, its context and blocks within it, are parts of their own there."""
     title, mark = block.title or "", read_mark(block.cache_control)
     more: Parts = ()
@@ -149,14 +172,14 @@ def _document(block: DocumentBlock, place: str) -> Parts:
         case TextSource(data, media_type):
             file = Document(media_type, text=data, title=title)
         case ContentSource(content):
-            file, more = _document_of_blocks(content, title, f"{place}.source.content")
+            file, more = _document_of_blocks(content, title, f"{place}.source.content", notes)
         case source:
             return (Opaque(API, block.given, place, refusal=_unsupported("document", source, place)),)
     about = evolve(file, place=place, cache=mark)
     if isinstance(about, Document) and _is_cited(block):
         about = evolve(about, cited=True)
     if not (block.context or isinstance(block.source, ContentSource)):
-        return (evolve(about, unread=beside(block)),)
+        return (evolve(about, unread=_beside(block)),)
     context = (Text(block.context),) if block.context else ()
     return (Opaque(API, block.given, place, (*context, about, *more)),)
 
@@ -166,9 +189,11 @@ def _is_data_url(data: str) -> bool:
     return data[:5].lower() == "data:"
 
 
-def _document_of_blocks(content: str | tuple[Block, ...], title: str, place: str) -> tuple[Document, Parts]:
+def _document_of_blocks(
+    content: str | tuple[Block, ...], title: str, place: str, notes: Notes
+) -> tuple[Document, Parts]:
     """Texts become one document; images cannot be in it and follow."""
-    parts = tuple(parse_content(content, place))
+    parts = parse_content(content, place, notes)
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     return Document("text/plain", text=text, title=title), [part for part in parts if not isinstance(part, Text)]
 
@@ -180,7 +205,7 @@ def _unsupported(what: str, source: Source, place: str) -> RequestError:
     )
 
 
-def _search_result(block: SearchResultBlock, _: str) -> Parts:
+def _search_result(block: SearchResultBlock, _: str, __: Notes) -> Parts:
     text = "\n".join((f"{block.title} ({block.source})", *(piece.text for piece in block.content)))
     return (Text(text, read_mark(block.cache_control), block=_citable(block)),)
 
@@ -200,15 +225,15 @@ def _is_cited(block: DocumentBlock | SearchResultBlock) -> bool:
     return object_of(block.citations).get("enabled") is True
 
 
-def _thinking(block: MessagesThinkingBlock, _: str) -> Parts:
+def _thinking(block: MessagesThinkingBlock, _: str, __: Notes) -> Parts:
     return (ThinkingPart(block.thinking, unless_unsigned(block.signature or ""), unread=BESIDE(block)),)
 
 
-def _redacted_thinking(block: MessagesRedactedThinkingBlock, _: str) -> Parts:
+def _redacted_thinking(block: MessagesRedactedThinkingBlock, _: str, __: Notes) -> Parts:
     return (ThinkingPart(redacted=block.data, unread=BESIDE(block)),)
 
 
-def _tool_use(block: ToolUseBlock, _: str) -> Parts:
+def _tool_use(block: ToolUseBlock, _: str, __: Notes) -> Parts:
     mark, toolset = read_mark(block.cache_control), block.toolset_name
     instead = function_name(toolset, block.name) if toolset and isinstance(toolset, str) else ""
     unread = _with_toolset(block)
@@ -216,22 +241,22 @@ def _tool_use(block: ToolUseBlock, _: str) -> Parts:
 
 
 def _with_toolset(block: ToolUseBlock | ToolResultBlock) -> Unread | None:
-    """As `beside`, of a call or a result that may be of a toolset."""
+    """As `_beside`, of a call or a result that may be of a toolset."""
     if block.toolset_name is None:
-        return beside(block)
+        return _beside(block)
     return BESIDE(block, cache_control=rest_of_mark(block.cache_control), toolset_name=block.toolset_name)
 
 
-def _tool_result(block: ToolResultBlock, place: str) -> Parts:
-    parts = tuple(_result_parts(block.content, f"{place}.content"))
+def _tool_result(block: ToolResultBlock, place: str, notes: Notes) -> Parts:
+    parts = tuple(_result_parts(block.content, f"{place}.content", notes))
     mark = read_mark(block.cache_control)
     return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark, unread=_with_toolset(block)),)
 
 
-def _server_result(block: ServerResultBlock, place: str) -> Parts:
+def _server_result(block: ServerResultBlock, place: str, notes: Notes) -> Parts:
     mark, content = read_mark(block.cache_control), block.content
     if isinstance(content, str) or (isinstance(content, list) and any(map(is_result_block, content))):
-        parts = tuple(_result_parts(content, f"{place}.content"))
+        parts = tuple(_result_parts(content, f"{place}.content", notes))
         return (ToolResult(block.tool_use_id, parts, bool(block.is_error), mark),)
     result = parse_result(block.tool_use_id, content)
     return (evolve(result, is_error=result.is_error or bool(block.is_error), cache=mark),)
@@ -242,7 +267,7 @@ def is_summary(block: object) -> bool:
     return isinstance(block, CompactionBlock) and bool(block.content and block.content.strip())
 
 
-def _compaction(block: CompactionBlock, _: str) -> Parts:
+def _compaction(block: CompactionBlock, _: str, __: Notes) -> Parts:
     if not is_summary(block):
         return ()
     assert block.content is not None, "a summary has content"
@@ -250,20 +275,20 @@ def _compaction(block: CompactionBlock, _: str) -> Parts:
     return (Text(block.content, read_mark(block.cache_control), block=whole),)
 
 
-def _container_upload(block: ContainerUploadBlock, place: str) -> Parts:
+def _container_upload(block: ContainerUploadBlock, place: str, _: Notes) -> Parts:
     at = f"{place}.file_id"
     refusal = RequestError(f"{at}: there is no file store here; send the file as a document", param=at)
     return (Opaque(API, block.given, place, refusal=refusal),)
 
 
-def _browser_state(block: BrowserStateBlock, place: str) -> Parts:
+def _browser_state(block: BrowserStateBlock, place: str, _: Notes) -> Parts:
     """The block; other services have what it says as JSON, in which it is a few words and addresses."""
     told = {"tabs": block.tabs, "state_changes": block.state_changes}
     text = Text(dumps({name: value for name, value in told.items() if value}).decode())
     return (Opaque(API, block.given, place, (text,)),)
 
 
-def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document | Opaque]:
+def _result_parts(content: Any, place: str, notes: Notes) -> Iterator[Text | Image | Document | Opaque]:
     """The result of a tool; JSON without any block in it counts as its own text."""
     if content is None:
         return
@@ -272,18 +297,20 @@ def _result_parts(content: Any, place: str) -> Iterator[Text | Image | Document 
     elif isinstance(content, list) and any(map(is_result_block, content)):
         for index, item in enumerate(content):
             if is_result_block(item):
-                yield from _result_part(item, f"{place}[{index}]")
+                yield from _result_part(item, f"{place}[{index}]", notes)
             elif isinstance(item, dict):
+                notes.applies(_UNKNOWN, f"{place}[{index}]", kept_for=API)
                 yield Opaque(API, item, f"{place}[{index}]")
     elif content != []:
         yield Text(dumps(content).decode())
 
 
-def _result_part(item: Any, place: str) -> Iterator[Text | Image | Document | Opaque]:
+def _result_part(item: Any, place: str, notes: Notes) -> Iterator[Text | Image | Document | Opaque]:
     block: Any = structure_value(
         item, RESULT_BLOCKS[item["type"]], converter=CONVERTER, missing=FIELD_REQUIRED, at=place
     )
-    for part in _BLOCKS[type(block)](block, place):
+    BESIDE.note(notes, block, item, place)
+    for part in _BLOCKS[type(block)](block, place, notes):
         assert isinstance(part, _HELD)
         yield part
 
@@ -302,7 +329,7 @@ RESULT_BLOCKS: Final[Mapping[str, type]] = MappingProxyType(
 )
 """The kinds of block that a tool's result may hold."""
 
-_BLOCKS: Final[MappingProxyType[type, Callable[[Any, str], Parts]]] = MappingProxyType(
+_BLOCKS: Final[MappingProxyType[type, Callable[[Any, str, Notes], Parts]]] = MappingProxyType(
     {
         MessagesTextBlock: _text,
         ImageBlock: _image,

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from attrs import evolve, frozen
 
 from kiro_asgi.dialects.anthropic.arguments import integer, integers, number, object_schema, string, words
-from kiro_asgi.dialects.anthropic.content import beside, is_summary, parse_content, read_mark, rest_of_mark
+from kiro_asgi.dialects.anthropic.content import is_summary, read_blocks, read_mark, read_text, rest_of_mark
 from kiro_asgi.dialects.anthropic.server_tools import answered_in_place
 from kiro_asgi.dialects.anthropic.shapes import (
     API,
@@ -32,6 +32,7 @@ from kiro_asgi.dialects.anthropic.shapes import (
     MessagesTextBlock,
     MessagesTool,
     OutputFormat,
+    SystemBody,
     ThinkingBody,
     ToolChoiceBody,
 )
@@ -45,6 +46,7 @@ from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
+from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import (
     Demand,
     Opaque,
@@ -166,14 +168,16 @@ CHOICES: Final = MappingProxyType(
 )
 
 
-def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: Sequence[Tool] = ()) -> tuple[Tool, ...]:
+def _parse_tools(
+    bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: Sequence[Tool], notes: Notes
+) -> tuple[Tool, ...]:
     """The tools in order, with those *before* them, which are known.
 
     Raises:
         RequestError: A tool without a name, or a choice that names none of the tools: an entry of a toolset has no
             name, and those of its members are not among the tools' names.
     """
-    tools = (*before, *(_parse_tool(index, body) for index, body in enumerate(bodies, len(before))))
+    tools = (*before, *(_parse_tool(index, body, notes) for index, body in enumerate(bodies, len(before))))
     named = (tool.name for tool in tools if toolset_of(tool.hosted) is None)
     if choice.mode is ToolChoiceMode.NAMED and choice.name not in named:
         raise RequestError(f'tool_choice.name: no tool "{choice.name[:60]}" among tools', param="tool_choice.name")
@@ -182,14 +186,16 @@ def _parse_tools(bodies: tuple[MessagesTool, ...], choice: ToolChoice, before: S
     return tools
 
 
-def known_tool(kind: str) -> Tool | None:
+def _known_tool(kind: str) -> Tool | None:
     """The function that stands for tools of this type; ``None`` where none does."""
     return next((tool for start, tool in (*CLIENT_TOOLS, *HOSTED_TOOLS) if kind.startswith(start)), None)
 
 
-def _parse_tool(index: int, body: MessagesTool) -> Tool:
+def _parse_tool(index: int, body: MessagesTool, notes: Notes) -> Tool:
     kind, place = body.type or "custom", f"tools[{index}]"
-    known = known_tool(kind)
+    known, toolset = _known_tool(kind), toolset_of(kind)
+    if body.configs and toolset is None:
+        notes.applies("fields.ignored", f"{place}.configs", kept_for=API)
     if kind == "custom" or (body.input_schema is not None and known is None):
         if not body.name:
             raise RequestError(f"{place}.name: {FIELD_REQUIRED}", param=f"{place}.name")
@@ -204,13 +210,16 @@ def _parse_tool(index: int, body: MessagesTool) -> Tool:
             unread=BESIDE(body, cache_control=rest),
         )
     opaque = Opaque(API, body.given, place)
-    if (toolset := toolset_of(kind)) is not None:
-        members = toolset.offered(body.configs, place, read_mark(body.cache_control))
+    if toolset is not None:
+        members = toolset.offered(body.configs, place, read_mark(body.cache_control), notes)
         return evolve(hosted_tool(kind, place, kind), opaque=opaque, instead=members)
     if known is None:
         if kind.startswith(_TOOL_SEARCH):
             kind = "tool_search"
         return evolve(hosted_tool(kind, place, body.name or kind), opaque=opaque)
+    for name in ("description", "input_schema"):
+        if getattr(body, name) is not None:
+            notes.applies("fields.ignored", f"{place}.{name}")
     return evolve(
         known,
         name=body.name or known.name,
@@ -240,7 +249,7 @@ def _screen(body: MessagesTool) -> str:
     return f" The screen is {body.display_width_px} by {body.display_height_px} pixels."
 
 
-def _parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
+def _parse_tool_choice(value: Mapping[str, Any] | None, notes: Notes) -> ToolChoice:
     """Read the client's choice; an unknown kind demands nothing and is kept raw.
 
     Raises:
@@ -249,6 +258,7 @@ def _parse_tool_choice(value: Mapping[str, Any] | None) -> ToolChoice:
     if value is None:
         return ToolChoice()
     body = structure_value(value, ToolChoiceBody, missing=FIELD_REQUIRED, at="tool_choice")
+    BESIDE.note_word(notes, body.type, CHOICES, "tool_choice.type")
     mode = CHOICES.get(body.type, ToolChoiceMode.AUTO)
     if mode is ToolChoiceMode.NAMED and not body.name:
         raise RequestError(f"tool_choice.name: {FIELD_REQUIRED}", param="tool_choice.name")
@@ -308,8 +318,10 @@ _LASTING: Final = "1h"
 """The mark for the prompt's cache that is more than the usual one."""
 
 
-def _handling(request: MessagesCountBody, metadata: Mapping[str, Any], marks: Iterable[str]) -> Handling:
+def _handling(request: MessagesCountBody, metadata: Mapping[str, Any], marks: Iterable[str], notes: Notes) -> Handling:
     tier = request.unread.get("service_tier")
+    BESIDE.note_word(notes, tier, TIERS, "service_tier")
+    BESIDE.note_others(notes, metadata, ("user_id",), "metadata")
     return Handling(
         TIERS.get(tier) if isinstance(tier, str) else None,
         user=_user(metadata),
@@ -345,14 +357,14 @@ _RANGES: Final = (("temperature", 0, 1), ("top_p", 0, 1), ("top_k", 0, None), ("
 """Field, least and greatest value."""
 
 
-def parse_messages(body: bytes) -> ParsedRequest:
+def parse_messages(body: bytes, notes: Notes = UNHEARD) -> ParsedRequest:
     """Read the body of ``POST /v1/messages``.
 
     Raises:
         RequestError: Not a legal request; ``param`` names the place.
     """
-    request = _read(body, MessagesRequestBody)
-    return _parsed(_prompt(request, _sampling(request)), request)
+    request = _read(body, MessagesRequestBody, notes=notes)
+    return _parsed(_prompt(request, _sampling(request), notes=notes), request)
 
 
 def parse_recalled(body: bytes, recalled: Recalled) -> ParsedRequest:
@@ -421,22 +433,26 @@ def parse_count(body: bytes) -> Prompt:
     return named_apart(_prompt(_read(body, MessagesCountBody), Sampling()))[0]
 
 
-def _read(body: bytes, cls: type[B], decoder: Decoder | None = None) -> B:
+def _read(body: bytes, cls: type[B], decoder: Decoder | None = None, notes: Notes = UNHEARD) -> B:
     value = read_json(body, decoder=decoder)
     # First: a thread's later requests may lack anything, and what they lack must not be what the error is about.
     refuse_references(value, HELD)
-    return structure_value(value, cls, converter=CONVERTER, missing=FIELD_REQUIRED)
+    request = structure_value(value, cls, converter=CONVERTER, missing=FIELD_REQUIRED)
+    BESIDE.note(notes, request, value)
+    return request
 
 
-def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _NOTHING) -> Prompt:
+def _prompt(
+    request: MessagesCountBody, sampling: Sampling, before: _Before = _NOTHING, notes: Notes = UNHEARD
+) -> Prompt:
     if not request.model:
         raise RequestError(f"model: {NO_MODEL}", param="model")
-    choice = _parse_tool_choice(request.tool_choice)
-    turns = (*filter(None, before.turns), *_turns(request.messages, len(before.turns)))
+    choice = _parse_tool_choice(request.tool_choice, notes)
+    turns = (*filter(None, before.turns), *_turns(request.messages, len(before.turns), notes))
     if not turns:
         raise RequestError("messages: at least one message is required", param="messages")
-    system = tuple(_system(request.system))
-    tools = _parse_tools(request.tools or (), choice, before.tools)
+    system = tuple(_system(request.system, notes))
+    tools = _parse_tools(request.tools or (), choice, before.tools, notes)
     marks = {part.cache for turn in turns for part in turn.parts}
     marks |= {tool.cache for tool in tools}
     marks |= {read_mark(request.cache_control), *(mark for _, mark, _ in system)}
@@ -449,21 +465,21 @@ def _prompt(request: MessagesCountBody, sampling: Sampling, before: _Before = _N
         cache=read_mark(request.cache_control),
         tools=tools,
         tool_choice=choice,
-        thinking=_thinking(request),
+        thinking=_thinking(request, notes),
         sampling=sampling,
         metadata=request.metadata or {},
-        handling=_handling(request, request.metadata or {}, marks),
+        handling=_handling(request, request.metadata or {}, marks, notes),
         session=session_of(request.metadata or {}),
         schema=_schema(request),
         demands=(*referred(request.unread, API), *_demands(request)),
-        unread=BESIDE(request, **_in_part(request)),
+        unread=BESIDE(request, **_in_part(request, notes)),
         system_unread={index: more for index, (_, _, more) in enumerate(system) if more is not None},
     )
     require_depths(prompt, (*before.turns, *before.tools))
     return prompt
 
 
-def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:
+def _in_part(request: MessagesCountBody, notes: Notes) -> Mapping[str, Any]:
     """Members that were read in part, or mean something else here, as a service of the API needs them."""
     choice, thinking, output = request.tool_choice or {}, request.thinking, request.output_config
     more: dict[str, Any] = {
@@ -476,6 +492,7 @@ def _in_part(request: MessagesCountBody) -> Mapping[str, Any]:
     elif thinking is not None and thinking.display not in (None, *DISPLAYS):
         more["thinking"] = {**thinking.unread, "display": thinking.display}
     if output is not None and output.effort is not None and output.effort not in EFFORTS:
+        notes.applies("values.unknown", "output_config.effort", kept_for=API)
         more["output_config"] = {**output.unread, "effort": output.effort}
     return {name: value for name, value in more.items() if value}
 
@@ -489,7 +506,7 @@ def _sent(thinking: ThinkingBody) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _turns(messages: tuple[MessageBody | Raw, ...], before: int) -> Iterator[Turn]:
+def _turns(messages: tuple[MessageBody | Raw, ...], before: int, notes: Notes) -> Iterator[Turn]:
     """One turn a message, *before* which there are so many that are known.
 
     Other roles are passed over, and so are messages of which nothing is left.
@@ -499,20 +516,35 @@ def _turns(messages: tuple[MessageBody | Raw, ...], before: int) -> Iterator[Tur
     """
     asides: list[Part] = []
     first, start = newest_summary(messages)
+    superseded = (*(f"[{index}]" for index in range(first)), *(f"[{first}].content[{at}]" for at in range(start)))
+    for place in superseded:
+        notes.applies("turns.compacted", f"messages{place}")
     for index, message in enumerate(messages[first:], first):
-        if isinstance(message, Raw):
-            continue
         place = f"messages[{before + index}]"
-        parts = tuple(parse_content(message.content, f"{place}.content", start if index == first else 0))
-        if message.role == "system":
-            asides += [part for part in parts if isinstance(part, Text)]
-        elif message.role == "user" and (parts or asides):
+        if isinstance(message, Raw):
+            notes.applies("turns.unknown", place)
+            continue
+        blocks = read_blocks(message.content, f"{place}.content", notes, start if index == first else 0)
+        if type(message) is SystemBody:
+            asides += _texts_alone(blocks, notes)
+            continue
+        parts = tuple(part for _, part in blocks)
+        if message.role == "user" and (parts or asides):
             yield Turn(Role.USER, _insert(asides, parts), place, unread=BESIDE(message))
             asides = []
         elif parts and message.role == "assistant":
             yield Turn(Role.ASSISTANT, answered_in_place(parts), place, unread=BESIDE(message))
     if asides:
         yield Turn(Role.USER, tuple(asides), place)
+
+
+def _texts_alone(blocks: Iterable[tuple[str, Part]], notes: Notes) -> Iterator[Text]:
+    """What system text in mid-conversation can hold of *blocks*."""
+    for place, part in blocks:
+        if isinstance(part, Text):
+            yield part
+        else:
+            notes.applies("blocks.unreadable", place)
 
 
 def newest_summary(messages: Sequence[MessageBody | Raw]) -> tuple[int, int]:
@@ -535,29 +567,36 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return *parts[:results], *asides, *parts[results:]
 
 
-def _system(system: Any) -> Iterator[tuple[str, str, Unread | None]]:
+def _system(system: Any, notes: Notes) -> Iterator[tuple[str, str, Unread | None]]:
     """Its texts in order, without the attribution line, each with its mark for the cache, and what was not read."""
-    texts = [(each.text, read_mark(each.cache_control), beside(each)) for each in _texts(system)]
+    texts = [(each.text, each.cache, each.unread) for each in _texts(system, notes)]
     if texts and texts[0][0].startswith(ATTRIBUTION):
+        notes.applies("system.attribution", "system" if isinstance(system, str) else "system[0].text", kept_for=API)
         texts[0] = texts[0][0].partition("\n")[2], *texts[0][1:]
     return (each for each in texts if each[0])
 
 
 def _attribution(system: Any) -> Text | None:
     """The attribution line; members of its block are of the text behind it, if there is any."""
-    first = next(_texts(system), None)
+    first = next(_texts(system, UNHEARD), None)
     if first is None or not first.text.startswith(ATTRIBUTION):
         return None
     line, _, rest = first.text.partition("\n")
-    return Text(line, unread=None if rest else beside(first))
+    return Text(line, unread=None if rest else first.unread)
 
 
-def _texts(system: Any) -> Iterator[MessagesTextBlock]:
-    blocks = (MessagesTextBlock(system),) if isinstance(system, str) else system or ()
-    return (each for each in blocks if isinstance(each, MessagesTextBlock))
+def _texts(system: str | tuple[MessagesTextBlock | Raw, ...] | None, notes: Notes) -> Iterator[Text]:
+    if isinstance(system, str):
+        yield Text(system)
+        return
+    for index, block in enumerate(system or ()):
+        if isinstance(block, Raw):
+            notes.applies("blocks.unreadable", f"system[{index}]")
+        else:
+            yield read_text(block, f"system[{index}]", notes)
 
 
-def _thinking(request: MessagesCountBody) -> Thinking:
+def _thinking(request: MessagesCountBody, notes: Notes) -> Thinking:
     effort = request.output_config and request.output_config.effort
     effort = effort if effort in EFFORTS else ""
     if request.thinking is None:
@@ -565,7 +604,12 @@ def _thinking(request: MessagesCountBody) -> Thinking:
     budget = request.thinking.budget_tokens
     if budget is not None and budget < 1:
         raise RequestError("thinking.budget_tokens: must be positive", param="thinking.budget_tokens")
-    mode = MODES.get(request.thinking.type, ThinkingMode.DEFAULT)
+    kind = request.thinking.type
+    BESIDE.note_word(notes, kind, MODES, "thinking.type")
+    BESIDE.note_word(notes, request.thinking.display, DISPLAYS, "thinking.display")
+    if budget is not None and kind != "enabled":
+        notes.applies("fields.ignored", "thinking.budget_tokens", kept_for="" if kind in _PLAIN_MODES else API)
+    mode = MODES.get(kind, ThinkingMode.DEFAULT)
     return Thinking(
         mode, budget if mode is ThinkingMode.ENABLED else None, effort or "", request.thinking.display == "omitted"
     )

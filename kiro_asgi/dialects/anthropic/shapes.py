@@ -2,8 +2,7 @@
 
 Fields that are not named here (``service_tier``, ``speed``, ``inference_geo``, ``diagnostics``, ``context_management``,
 ``fallbacks``, ``safeguards`` and whatever comes next) are kept for services of the same API, and so are blocks of a
-kind that is not named; messages of a role that is not lead to nothing.  `kiro_asgi.dialects.anthropic.dialect` reports
-what any other service is not sent, where notes are wanted.
+kind that is not named; messages of a role that is not lead to nothing.
 
 Sources: https://docs.anthropic.com/en/api/messages;
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
@@ -18,12 +17,10 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
-from kiro_asgi.dialects.unread import Beside
+from kiro_asgi.dialects.unread import EVERY, Beside
 
 API: Final = "anthropic"
 """Name of the dialect."""
-
-BESIDE: Final = Beside(API)
 
 FIELD_REQUIRED: Final = "Field required"
 """The text that clients look for, after the name of the field, when one is missing."""
@@ -199,6 +196,11 @@ class MessageBody(Shape):
 
 
 @frozen
+class SystemBody(MessageBody):
+    """System text in mid-conversation, which becomes part of the user's turn: another message."""
+
+
+@frozen
 class MessagesTool(Whole):
     """One tool: the client's own, one that Anthropic defined, or one that runs on a server."""
 
@@ -255,7 +257,7 @@ class MessagesCountBody(Shape):
     """The part of a request that is counted."""
 
     model: str
-    messages: tuple[MessageBody | Raw, ...]
+    messages: tuple[MessageBody | SystemBody | Raw, ...]
     system: str | tuple[MessagesTextBlock | Raw, ...] | None = None
     tools: tuple[MessagesTool, ...] | None = None
     tool_choice: Mapping[str, Any] | None = None
@@ -299,9 +301,9 @@ _BLOCKS: Final = MappingProxyType(
     }
 )
 
-_MESSAGES: Final = MappingProxyType({"user": MessageBody, "assistant": MessageBody, "system": MessageBody})
+_MESSAGES: Final = MappingProxyType({"user": MessageBody, "assistant": MessageBody, "system": SystemBody})
 
-MESSAGES: Final = Tagged(MessageBody | Raw, _MESSAGES, tag="role")
+MESSAGES: Final = Tagged(MessageBody | SystemBody | Raw, _MESSAGES, tag="role")
 
 BLOCKS: Final = Tagged(Block, _BLOCKS, endings=MappingProxyType({"_tool_result": ServerResultBlock}))
 
@@ -316,3 +318,9 @@ TEXTS_AND_IMAGES: Final = Tagged(
 UNIONS: Final = (MESSAGES, BLOCKS, SOURCES, TEXTS, TEXTS_AND_IMAGES)
 
 CONVERTER: Final = make_converter(*UNIONS)
+
+BESIDE: Final = Beside(
+    API,
+    lost_of=MappingProxyType({SystemBody: EVERY}),
+    rules=MappingProxyType({(MessagesRequestBody, "service_tier"): "", (ToolUseBlock, "caller"): "fields.no_effect"}),
+)

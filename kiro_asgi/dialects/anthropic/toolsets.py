@@ -28,7 +28,9 @@ from kiro_asgi.dialects.anthropic.arguments import (
     strings,
     words,
 )
+from kiro_asgi.dialects.anthropic.shapes import API
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Tool, ToolCallPart, Turn
 
 _SHOWN: Final = 60
@@ -67,13 +69,14 @@ class Toolset:
     off: frozenset[str] = field(default=frozenset())
     """Members that are offered only where they are enabled."""
 
-    def offered(self, configs: Any, place: str, cache: str = "") -> tuple[Tool, ...]:
+    def offered(self, configs: Any, place: str, cache: str, notes: Notes) -> tuple[Tool, ...]:
         """The functions for the members that are enabled.
 
         Args:
             configs: The client's, by member; ``None`` for none.
             place: Of the entry in the request.
             cache: Its mark for the cache, which the last function has.
+            notes: Takes what is said of a member beside whether it is offered.
 
         Raises:
             RequestError: They are not what the API takes.
@@ -82,6 +85,11 @@ class Toolset:
             raise RequestError(f"{place}.configs: must be an object", param=f"{place}.configs")
         at = f"{place}.configs"
         enabled = {name: _enabled(config, f"{at}.{name[:_SHOWN]}") for name, config in (configs or {}).items()}
+        for name, config in (configs or {}).items():
+            if name not in self.functions:
+                notes.applies("fields.ignored", f"{at}.{name}", kept_for=API)
+            elif config is not None and config.get("defer_loading") is not None:
+                notes.applies("fields.no_effect", f"{at}.{name}.defer_loading", kept_for=API)
         names = [name for name in self.functions if _either(enabled.get(name), name not in self.off)]
         marks = {names[-1]: cache} if names else {}
         return tuple(evolve(self.functions[name], place=place, cache=marks.get(name, "")) for name in names)

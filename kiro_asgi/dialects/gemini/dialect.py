@@ -15,18 +15,17 @@ from attrs import frozen
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
-from kiro_asgi.dialects.gemini.parsing import TIERS, parse_count, parse_request, read_body, tier_word, unknown_level
+from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request
 from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
-from kiro_asgi.dialects.gemini.shapes import API, BESIDE, Blob, CountBody, FileData, GenerateBody, ToolBody, camel_case
+from kiro_asgi.dialects.gemini.shapes import API, CountBody, GenerateBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
 from kiro_asgi.dialects.schema import BodyShape
-from kiro_asgi.dialects.unread import Finding, Reading, noted, unread, words
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.message import Message
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.wire.json import dumps, object_of, objects_of, text_of
+from kiro_asgi.wire.json import dumps
 
 
 def render_models(listings: Iterable[Listing]) -> bytes:
@@ -54,41 +53,6 @@ def _object(listing: Listing) -> dict[str, Any]:
         "supportedGenerationMethods": ["generateContent", "countTokens"],
         "thinking": card.thinks,
     }
-
-
-_NO_EFFECT: Final = "fields.no_effect"
-
-_READING: Final = Reading(
-    beside=BESIDE,
-    body=GenerateBody,
-    unions=(),
-    members=MappingProxyType(
-        {
-            (GenerateBody, "model"): _NO_EFFECT,
-            (GenerateBody, "labels"): "",
-            (GenerateBody, "service_tier"): "",
-            (GenerateBody, "safety_settings"): "fields.ignored",
-            (Blob, "display_name"): "",
-            (FileData, "display_name"): "",
-            (ToolBody, "google_search"): "",
-        }
-    ),
-)
-
-
-def unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
-    """Rules and places of a request's body in one spelling, which became *prompt*."""
-    yield from unread(value, _READING)
-    tier = value.get("service_tier")
-    yield from ((rule, place, API) for rule, place in words(tier and tier_word(tier), "service_tier", tuple(TIERS)))
-    config = object_of(object_of(value.get("generation_config")).get("thinking_config"))
-    if unknown_level(config.get("thinking_level")):
-        yield "values.unknown", "generation_config.thinking_config.thinking_level", API
-    taken = {tool.name for tool in prompt.tools}
-    for index, entry in enumerate(objects_of(value.get("tools"))):
-        for at, function in enumerate(objects_of(entry.get("function_declarations"))):
-            if text_of(function, "name") not in taken:
-                yield "tools.left_out", f"tools[{index}].function_declarations[{at}]"
 
 
 _JSON = b"application/json; charset=UTF-8"
@@ -143,7 +107,9 @@ class GeminiApi:
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""
-        return noted(unread_fields(read_body(body), parsed.prompt))
+        notes = Notes()
+        parse_request(body, self.model, stream=self._stream, notes=notes)
+        return notes.found()
 
     def parse_count(self, body: bytes, /) -> Prompt:
         """Read a request to count tokens.

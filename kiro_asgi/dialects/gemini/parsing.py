@@ -17,6 +17,7 @@ from kiro_asgi.dialects.errors import invalid, missing, unsupported
 from kiro_asgi.dialects.gemini.content import read_contents, system_texts
 from kiro_asgi.dialects.gemini.shapes import (
     API,
+    BESIDE,
     CountBody,
     FunctionCallingConfig,
     FunctionDeclaration,
@@ -35,6 +36,7 @@ from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
+from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import (
     Demand,
     Opaque,
@@ -149,7 +151,9 @@ HOSTED: Final[Mapping[str, str]] = MappingProxyType(
 """Members of an entry of ``tools`` to the kind of tool that they stand for."""
 
 
-def _read_tools(bodies: tuple[ToolBody, ...], config: ToolConfig | None) -> tuple[tuple[Tool, ...], ToolChoice]:
+def _read_tools(
+    bodies: tuple[ToolBody, ...], config: ToolConfig | None, notes: Notes
+) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The tools that may be called, and whether one must be.
 
     Raises:
@@ -157,7 +161,13 @@ def _read_tools(bodies: tuple[ToolBody, ...], config: ToolConfig | None) -> tupl
     """
     tools = tuple(tool for index, body in enumerate(bodies) for tool in _tools(body, f"tools[{index}]"))
     calling = None if config is None else config.function_calling_config
-    return (tools, ToolChoice()) if calling is None else _chosen(tools, calling)
+    if calling is None:
+        return tools, ToolChoice()
+    left, choice = _chosen(tools, calling)
+    for tool in tools:
+        if tool not in left:
+            notes.applies("tools.left_out", tool.place)
+    return left, choice
 
 
 def _tools(body: ToolBody, place: str) -> Iterator[Tool]:
@@ -361,7 +371,7 @@ def read_body(body: bytes) -> dict[str, Any]:
     return spelled
 
 
-def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
+def parse_request(body: bytes, model: str, *, stream: bool, notes: Notes = UNHEARD) -> ParsedRequest:
     """Read the body of a request to *model*.
 
     Raises:
@@ -369,7 +379,9 @@ def parse_request(body: bytes, model: str, *, stream: bool) -> ParsedRequest:
     """
     value = read_body(body)
     refuse_references(value, HELD)
-    prompt = _prompt(structure_value(value, GenerateBody), model)
+    request = structure_value(value, GenerateBody)
+    BESIDE.note(notes, request, value)
+    prompt = _prompt(request, model, notes)
     return ParsedRequest(prompt, stream, GeminiOptions(grounded=any(tool.hosted for tool in prompt.tools)))
 
 
@@ -388,12 +400,12 @@ def parse_count(body: bytes, model: str) -> Prompt:
     return _prompt(GenerateBody(contents=request.contents, unread=request.unread), model)
 
 
-def _prompt(request: GenerateBody, model: str) -> Prompt:
+def _prompt(request: GenerateBody, model: str, notes: Notes = UNHEARD) -> Prompt:
     turns, spoken = read_contents(request.contents)
     if not turns:
         raise missing("contents", "send at least one content with a part")
     config = request.generation_config or _NOTHING
-    tools, choice = _read_tools(request.tools or (), request.tool_config)
+    tools, choice = _read_tools(request.tools or (), request.tool_config, notes)
     system, unread_system = system_of((*system_texts(request.system_instruction), *spoken))
     prompt = Prompt(
         model,
@@ -403,10 +415,10 @@ def _prompt(request: GenerateBody, model: str) -> Prompt:
         system_place="system_instruction",
         tools=tools,
         tool_choice=choice,
-        thinking=_thinking(config.thinking_config or ThinkingConfig()),
+        thinking=_thinking(config.thinking_config or ThinkingConfig(), notes),
         sampling=_sampling(config),
         schema=_schema(config),
-        handling=_handling(request),
+        handling=_handling(request, notes),
         demands=(*_referred(request), *_demands(config)),
         unread=beside(request, **_in_part(request)),
     )
@@ -424,15 +436,17 @@ TIERS: Final = MappingProxyType(
 )
 
 
-def tier_word(value: Any) -> str:
+def _tier_word(value: Any) -> str:
     """The word for a tier as it is in the table: SDKs write it in either case, some with what it is of before it."""
     return value.lower().removeprefix("service_tier_") if isinstance(value, str) else ""
 
 
-def _handling(request: GenerateBody) -> Handling:
-    labels = object_of(request.unread.get("labels"))
+def _handling(request: GenerateBody, notes: Notes) -> Handling:
+    labels, tier = object_of(request.unread.get("labels")), request.unread.get("service_tier")
+    word = _tier_word(tier)
+    BESIDE.note_word(notes, word if tier else None, TIERS, "service_tier")
     return Handling(
-        TIERS.get(tier_word(request.unread.get("service_tier"))),
+        TIERS.get(word),
         {name: text for name, text in labels.items() if isinstance(text, str)},
         places={"tier": "service_tier", "labels": "labels"},
     )
@@ -459,7 +473,7 @@ def _in_part(request: GenerateBody) -> Mapping[str, Any]:
 _UNSPECIFIED: Final = "thinking_level_unspecified"
 
 
-def unknown_level(word: Any) -> bool:
+def _is_unknown_level(word: Any) -> bool:
     """Whether *word* is a level of thinking of which it is not known how much that is."""
     return isinstance(word, str) and word.lower() not in ("", _UNSPECIFIED, *LEVELS)
 
@@ -467,7 +481,7 @@ def unknown_level(word: Any) -> bool:
 def _with_level(config: GenerationConfig) -> dict[str, Any] | None:
     """What is not read of *config* with a level of thinking that is unknown; ``None`` where that is known."""
     thinking = config.thinking_config
-    if thinking is None or not unknown_level(thinking.thinking_level):
+    if thinking is None or not _is_unknown_level(thinking.thinking_level):
         return None
     unread = beside(config)
     members = dict(unread.members) if unread is not None else {}
@@ -477,8 +491,10 @@ def _with_level(config: GenerationConfig) -> dict[str, Any] | None:
     }
 
 
-def _thinking(config: ThinkingConfig) -> Thinking:
+def _thinking(config: ThinkingConfig, notes: Notes) -> Thinking:
     """A level counts more than a budget; thoughts are shown only where that is asked for."""
+    if _is_unknown_level(config.thinking_level):
+        notes.applies("values.unknown", "generation_config.thinking_config.thinking_level", kept_for=API)
     place, omitted = "generation_config.thinking_config", not config.include_thoughts
     level, budget = (config.thinking_level or "").lower(), config.thinking_budget
     if level and level != _UNSPECIFIED:

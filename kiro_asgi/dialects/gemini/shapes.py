@@ -6,6 +6,7 @@ Source: https://ai.google.dev/api/generate-content and https://ai.google.dev/api
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import frozen
@@ -16,8 +17,6 @@ from kiro_asgi.model.unread import Unread
 
 API: Final = "gemini"
 """Name of the dialect."""
-
-BESIDE: Final = Beside(API, frozenset({"model"}))  # the address names the model
 
 Object = Mapping[str, Any]
 """Data of the client's, or a field of which no part has a name here."""
@@ -218,3 +217,17 @@ class CountBody(Shape):
 
     contents: tuple[Content, ...] = ()
     generate_content_request: GenerateBody | None = None
+
+
+BESIDE: Final = Beside(
+    API,
+    frozenset({"model"}),  # the address names the model
+    rules=MappingProxyType(
+        {
+            (GenerateBody, "model"): "fields.no_effect",
+            (GenerateBody, "labels"): "",
+            (GenerateBody, "service_tier"): "",
+            (GenerateBody, "safety_settings"): "fields.ignored",
+        }
+    ),
+)

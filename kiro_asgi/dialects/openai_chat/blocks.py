@@ -14,16 +14,27 @@ from attrs import evolve
 from kiro_asgi.dialects.errors import invalid
 from kiro_asgi.dialects.media import read_file, read_image
 from kiro_asgi.dialects.openai_chat.shapes import DocumentBlock, PictureBlock, SealedThinking, UseBlock
+from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import Document, Image, ThinkingPart, ToolCallPart
 from kiro_asgi.wire.json import objects_of, text_of
+
+SHAPES: Final = "shapes.messages"
+"""The rule by which what has a form of the Messages API is read as what it is."""
 
 _DATA: Final = MappingProxyType({"url": "url", "base64": "data"})
 """Type of a source to its member with the address, or with the bytes."""
 
 
-def texts_beside(system: Any) -> list[str]:
+def texts_beside(system: Any, notes: Notes = UNHEARD) -> list[str]:
     """The texts of ``system``, which the API has beside the messages: one, or blocks; what is neither has none."""
-    given = [system] if type(system) is str else [text_of(block, "text") for block in objects_of(system)]
+    blocks = objects_of(system)
+    given = [system] if type(system) is str else [text_of(block, "text") for block in blocks]
+    if system:
+        notes.applies(SHAPES if any(given) else "fields.ignored", "system")
+    for at, block in enumerate(blocks):
+        for name in block:
+            if name not in ("type", "text"):
+                notes.applies("fields.ignored", f"system[{at}].{name}")
     return [text for text in given if text]
 
 

@@ -10,10 +10,11 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.errors import invalid, unsupported
 from kiro_asgi.dialects.media import read_file, read_image
-from kiro_asgi.dialects.openai_chat.blocks import read_document, read_picture, read_sealed, read_use
+from kiro_asgi.dialects.openai_chat.blocks import SHAPES, read_document, read_picture, read_sealed, read_use
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     BESIDE,
+    BLOCKS,
     CONVERTER,
     PARTS,
     AssistantMessage,
@@ -44,6 +45,7 @@ from kiro_asgi.dialects.openai_common import (
 from kiro_asgi.dialects.structure import Raw, structure_value
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import (
     Document,
     Image,
@@ -115,7 +117,8 @@ Given = str | tuple[ContentPart, ...] | None
 
 Content = Part
 
-Reader = Callable[[Any, str], Content]
+Reader = Callable[..., Content]
+"""Takes a part and its place, and that of a result notes, too."""
 
 
 def system_texts(message: SystemMessage, place: str) -> Iterator[Text]:
@@ -128,42 +131,45 @@ def system_texts(message: SystemMessage, place: str) -> Iterator[Text]:
             yield Text(part.text, unread=BESIDE(part))
 
 
-def user_content(content: Given, place: str) -> tuple[Text | Image | Document | Opaque, ...]:
+def user_content(content: Given, place: str, notes: Notes) -> tuple[Text | Image | Document | Opaque, ...]:
     """Read the content of a user's or a tool's message; *place* is where it stands in the request.
 
     Raises:
         RequestError: A part that is unknown, unsupported or malformed; ``param`` names it.
     """
-    parts = _content(content, place, _USER)
+    parts = _content(content, place, notes, _USER)
     return tuple(part for part in parts if isinstance(part, Text | Image | Document | Opaque))
 
 
-def turn_content(content: Given, place: str) -> tuple[Content, ...]:
+def turn_content(content: Given, place: str, notes: Notes) -> tuple[Content, ...]:
     """Read the content of a user's message, which may hold results in the form of the Messages API.
 
     Raises:
         RequestError: Like `user_content`.
     """
-    return tuple(_content(content, place, _TURN))
+    return tuple(_content(content, place, notes, _TURN))
 
 
-def assistant_content(content: Given, place: str) -> tuple[Content, ...]:
+def assistant_content(content: Given, place: str, notes: Notes) -> tuple[Content, ...]:
     """Read the content of an earlier answer; empty texts are left out.
 
     Raises:
         RequestError: Like `user_content`.
     """
-    return tuple(part for part in _content(content, place, _ASSISTANT) if part != Text(""))
+    return tuple(part for part in _content(content, place, notes, _ASSISTANT) if part != Text(""))
 
 
-def _content(content: Given, place: str, readers: MappingProxyType[type, Reader]) -> Iterator[Content]:
+def _content(content: Given, place: str, notes: Notes, readers: MappingProxyType[type, Reader]) -> Iterator[Content]:
     if content is None:
         return
     if isinstance(content, str):
         yield Text(content)
         return
     for index, part in enumerate(content):
-        yield readers.get(type(part), _misplaced)(part, f"{place}[{index}]")
+        at, reader = f"{place}[{index}]", readers.get(type(part), _misplaced)
+        if type(part) in _FOREIGN:
+            notes.applies(SHAPES, at)
+        yield reader(part, at, notes) if reader is _result else reader(part, at)
 
 
 def _thinking(part: ThinkingContent, place: str) -> Content:
@@ -186,17 +192,18 @@ def _file(part: FilePart, place: str) -> Content:
     return evolve(file, unread=BESIDE(part)) if part.unread else file
 
 
-def _result(part: ResultBlock, place: str) -> Content:
+def _result(part: ResultBlock, place: str, notes: Notes) -> Content:
     """A result; JSON without any part in it counts as its own text."""
     content, at = part.content, f"{place}.content"
-    if isinstance(content, list) and any(map(is_part, content)):
+    if isinstance(content, list) and any(map(_is_part, content)):
         content = structure_value(content, tuple[ContentPart, ...], converter=CONVERTER, at=at)
+        BESIDE.note(notes, content, part.content, at)
     elif not isinstance(content, str | None):
         content = dumps(content).decode()
-    return ToolResult(part.tool_use_id, user_content(content, at), bool(part.is_error))
+    return ToolResult(part.tool_use_id, user_content(content, at, notes), bool(part.is_error))
 
 
-def is_part(value: Any) -> bool:
+def _is_part(value: Any) -> bool:
     """Whether *value*, of a result, is read as a part."""
     return isinstance(value, dict) and PARTS.class_of(text_of(value, "type")) is not Raw
 
@@ -206,6 +213,8 @@ def _misplaced(part: object, place: str) -> Content:
         raise refuse_unknown(part, place)
     raise invalid(f"{place}.type", "a message of this role cannot hold this kind of content")
 
+
+_FOREIGN: Final = frozenset(BLOCKS.values())
 
 _SHARED: Final = PartReader(BESIDE)
 
@@ -263,6 +272,7 @@ class MessageReader:
         RequestError: From `read`: a message that has no place where it stands.
     """
 
+    _notes: Notes
     system: list[Text] = field(init=False, factory=list)
     """The texts before the conversation begins; what was not read of each is that of its message, and as ``content``
     that of its part."""
@@ -311,7 +321,7 @@ class MessageReader:
         return Taken(system=tuple(BESIDE.within(message, found)), place=place)
 
     def _user(self, message: UserMessage, place: str) -> Taken:
-        parts = turn_content(message.content, f"{place}.content")
+        parts = turn_content(message.content, f"{place}.content", self._notes)
         for index, part in enumerate(parts):
             if isinstance(part, ToolResult) and part.call_id not in self._calls:
                 raise invalid(f"{place}.content[{index}].tool_use_id", _NO_CALL)
@@ -320,10 +330,10 @@ class MessageReader:
     def _assistant(self, message: AssistantMessage, place: str) -> Taken:
         called = message.function_call
         parts = (
-            *_earlier_thinking(message),
-            *assistant_content(message.content, f"{place}.content"),
+            *_earlier_thinking(message, place, self._notes),
+            *assistant_content(message.content, f"{place}.content", self._notes),
             *([Text(message.refusal, is_refusal=True)] if message.refusal else []),
-            *_tool_calls(message.tool_calls or (), place),
+            *_tool_calls(message.tool_calls or (), place, self._notes),
             *([] if called is None else [self._function_call(called, place)]),
             *_media(message, place),
         )
@@ -349,13 +359,13 @@ class MessageReader:
     def _tool(self, message: ToolMessage, place: str) -> Taken:
         if message.tool_call_id not in self._calls:
             raise invalid(f"{place}.tool_call_id", _NO_CALL)
-        return _result_of(message.tool_call_id, message, place)
+        return _result_of(message.tool_call_id, message, place, self._notes)
 
     def _function(self, message: FunctionMessage, place: str) -> Taken:
         call_id = self._functions.get(message.name)
         if call_id is None:
             raise invalid(f"{place}.name", "no earlier assistant message called this function")
-        return _result_of(call_id, message, place)
+        return _result_of(call_id, message, place, self._notes)
 
     def _unknown(self, message: Raw, place: str) -> Taken:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")
@@ -383,15 +393,18 @@ def _images(images: Any, place: str) -> Iterator[Image]:
             continue  # the note on the whole names it
 
 
-def _tool_calls(calls: Iterable[ChatCall], place: str) -> Iterator[Part]:
+def _tool_calls(calls: Iterable[ChatCall], place: str, notes: Notes) -> Iterator[Part]:
     for index, call in enumerate(calls):
+        at = f"{place}.tool_calls[{index}].extra_content"
+        BESIDE.note_others(notes, call.extra_content, ("google",), at)
+        BESIDE.note_others(notes, object_of(call.extra_content).get("google"), ("thought_signature",), f"{at}.google")
         if signature := read_extra_content(call.extra_content):
             yield ThinkingPart(signature=signature)
         yield _tool_call(call, f"{place}.tool_calls[{index}]")
 
 
-def _result_of(call_id: str, message: ToolMessage | FunctionMessage, place: str) -> Taken:
-    parts = user_content(message.content, f"{place}.content")
+def _result_of(call_id: str, message: ToolMessage | FunctionMessage, place: str, notes: Notes) -> Taken:
+    parts = user_content(message.content, f"{place}.content", notes)
     return Taken(Turn(Role.USER, (ToolResult(call_id, parts, unread=BESIDE(message)),), place))
 
 
@@ -415,10 +428,14 @@ _READERS: Final = MappingProxyType[type, Any](
 )
 
 
-def _earlier_thinking(message: AssistantMessage) -> Iterator[Part]:
+def _earlier_thinking(message: AssistantMessage, place: str, notes: Notes) -> Iterator[Part]:
     """Thinking that the client echoes, under either of the names in use, and its signatures."""
-    names = {"reasoning_content": message.reasoning_content, "reasoning": message.reasoning}
-    name, text = next(((name, text) for name, text in names.items() if isinstance(text, str) and text), ("", ""))
+    given = {"reasoning_content": message.reasoning_content, "reasoning": message.reasoning}
+    texts = {name: text for name, text in given.items() if text}
+    name, text = next(((name, text) for name, text in texts.items() if isinstance(text, str)), ("", ""))
+    for other, said in texts.items():
+        if other != name and said != text:
+            notes.applies("values.unknown", f"{place}.{other}")
     for signature in read_reasoning_details(message.reasoning_details):
         yield ThinkingPart(text, signature, member=name)
         text = ""

@@ -26,11 +26,12 @@ from attrs import evolve, frozen
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_tools, read_turn, recalling
-from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
+from kiro_asgi.dialects.openai_chat.blocks import SHAPES, stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import MessageReader, Taken
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     BESIDE,
+    CHOICES,
     CONVERTER,
     ChatCustomTool,
     ChatFunction,
@@ -46,6 +47,7 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.depth import require_depths
+from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import (
     Demand,
     Opaque,
@@ -69,7 +71,7 @@ _MODES: Final = MappingProxyType(
 )
 
 
-def _choose(body: ChatRequestBody, listed: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
+def _choose(body: ChatRequestBody, listed: Sequence[Tool], notes: Notes) -> tuple[tuple[Tool, ...], ToolChoice]:
     """The tools that may be called, of those *listed* as ``tools``, and whether one must be.
 
     Raises:
@@ -85,7 +87,7 @@ def _choose(body: ChatRequestBody, listed: Sequence[Tool]) -> tuple[tuple[Tool, 
         case str(word):
             return tools, ToolChoice(_mode(word, tools, "tool_choice"), parallel=parallel, raw=word)
         case choice:
-            return _object_choice(choice, tools, parallel)
+            return _object_choice(choice, tools, parallel, notes)
 
 
 _TYPES_OF_CHOICE: Final = MappingProxyType(
@@ -97,7 +99,7 @@ _NO_CUSTOM: Final = "custom tools cannot be streamed in this API; use function t
 
 
 def _object_choice(
-    choice: Mapping[str, Any], tools: tuple[Tool, ...], parallel: bool
+    choice: Mapping[str, Any], tools: tuple[Tool, ...], parallel: bool, notes: Notes
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
     """One tool by name, or some of the tools."""
     kind = choice.get("type")
@@ -109,9 +111,12 @@ def _object_choice(
     if kind == "custom":
         raise unsupported("tool_choice", _NO_CUSTOM)
     if kind == "allowed_tools":
-        mode, tools = _allowed(choice, tools)
-        names = frozenset(tool.name for tool in tools)
-        return tools, ToolChoice(mode, parallel=parallel, raw=choice, allowed=names)
+        mode, allowed = _allowed(choice, tools)
+        names = frozenset(tool.name for tool in allowed)
+        for tool in tools:
+            if tool.name not in names:
+                notes.applies("tools.left_out", tool.place.removesuffix(".function"))
+        return allowed, ToolChoice(mode, parallel=parallel, raw=choice, allowed=names)
     name = _known(_named(choice, tools), tools, "tool_choice")
     return tools, ToolChoice(ToolChoiceMode.NAMED, name, parallel, choice)
 
@@ -235,7 +240,7 @@ def options_of(meta: ResponseMeta) -> ChatOptions:
 
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
-KNOWN_EFFORTS: Final = ("none", *_EFFORTS)
+_KNOWN_EFFORTS: Final = ("none", *_EFFORTS)
 """Words of ``reasoning_effort``, and of OpenRouter's ``reasoning.effort``."""
 
 _TYPES: Final = MappingProxyType(
@@ -306,13 +311,13 @@ def _count(value: Any) -> int | None:
     return count(value) or None
 
 
-def parse(body: bytes) -> ParsedRequest:
+def parse(body: bytes, notes: Notes = UNHEARD) -> ParsedRequest:
     """Read a request body.
 
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    return _read(body)[0]
+    return _read(body, notes=notes)[0]
 
 
 _ARRAYS: Final = ("tools", "messages")
@@ -336,21 +341,26 @@ class _Before:
     tools: Sequence[Tool] = ()
 
 
-def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
+def _read(
+    body: bytes, decoder: ArrayDecoder | None = None, notes: Notes = UNHEARD
+) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
     """The request, and what was read of those elements of its arrays that are not known."""
     value = read_json(body, decoder=decoder)
     refuse_references(value)
     request = structure_value(value, ChatRequestBody, converter=CONVERTER)
+    BESIDE.note(notes, request, value)
     before = _Before() if decoder is None else _Before(*(decoder.known(name) for name in reversed(_ARRAYS)))
     _refuse(request, before)
-    conversation = MessageReader()
-    if texts := [Text(text) for text in texts_beside(request.system)]:
+    conversation = MessageReader(notes)
+    if texts := [Text(text) for text in texts_beside(request.system, notes)]:
         conversation.system, conversation.system_place = texts, "system"
+    _note_forms(request, notes)
     conversation.read(request.messages or (), before.messages)
-    new = tuple(_tool(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or (), len(before.tools)))
-    tools, tool_choice = _choose(request, (*before.tools, *new))
+    listed = enumerate(request.tools or (), len(before.tools))
+    new = tuple(_tool(tool, f"tools[{index}]") for index, tool in listed)
+    tools, tool_choice = _choose(request, (*before.tools, *new), notes)
     system, unread_system = system_of(conversation.system)
-    handling = handling_of(request)
+    handling = handling_of(request, BESIDE, notes)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
@@ -360,7 +370,7 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
         tools=tools,
         tool_choice=tool_choice,
         thinking=_read_thinking(request),
-        sampling=_sampling(request),
+        sampling=_sampling(request, notes),
         metadata=_metadata(request),
         handling=handling,
         cache=LONGEST if handling.retention else "",
@@ -368,7 +378,7 @@ def _read(body: bytes, decoder: ArrayDecoder | None = None) -> tuple[ParsedReque
         verbosity=read_verbosity(request.verbosity, "verbosity"),
         schema=_schema(request),
         demands=tuple(_demands(request)),
-        unread=BESIDE(request, **_in_part(request)),
+        unread=BESIDE(request, **_in_part(request, notes)),
     )
     require_depths(prompt, (*(taken.turn for taken in before.messages), *before.tools))
     stream_options = request.stream_options
@@ -392,11 +402,32 @@ def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
         yield read
 
 
-def _sampling(request: ChatRequestBody) -> Sampling:
-    if request.stop is None and (stops := stops_beside(request.stop_sequences)):
-        request = evolve(request, stop=stops)
+_SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functions"), ("tools", "function_call"))
+"""A field, and the older one that does not count beside it."""
+
+
+def _note_forms(request: ChatRequestBody, notes: Notes) -> None:
+    """Note tools in the form of the Messages API, and older fields beside newer ones."""
+    for index, tool in enumerate(request.tools or ()):
+        inner = getattr(tool, "function", None)
+        for each, place in ((tool, f"tools[{index}]"), (inner, f"tools[{index}].function")):
+            if getattr(each, "input_schema", None) is not None:
+                notes.applies(SHAPES, place)
+    if object_of(request.tool_choice).get("type") in CHOICES:
+        notes.applies(SHAPES, "tool_choice")
+    for name, older in _SUPERSEDED:
+        if getattr(request, older) and getattr(request, name):
+            notes.applies("fields.ignored", older)
+
+
+def _sampling(request: ChatRequestBody, notes: Notes) -> Sampling:
+    if request.stop_sequences:
+        stops = stops_beside(request.stop_sequences)
+        notes.applies(SHAPES if stops and not request.stop else "fields.ignored", "stop_sequences")
+        if stops and request.stop is None:
+            request = evolve(request, stop=stops)
     limits = {"max_completion_tokens": request.max_completion_tokens, "max_tokens": request.max_tokens}
-    return read_sampling(request, limits)
+    return read_sampling(request, limits, notes)
 
 
 _AS_SENT: Final = ("metadata", "user", "safety_identifier", "prompt_cache_key")
@@ -412,8 +443,12 @@ _READ: Final = MappingProxyType(
 """Objects to those of their members that `_read_thinking` reads."""
 
 
-def _in_part(request: ChatRequestBody) -> Mapping[str, Any]:
+def _in_part(request: ChatRequestBody, notes: Notes) -> Mapping[str, Any]:
     """Members that were read in part, or mean something else here, as a service of the API needs them."""
+    effort = object_of(request.reasoning).get("effort")
+    BESIDE.note_word(notes, request.reasoning_effort, _KNOWN_EFFORTS, "reasoning_effort")
+    BESIDE.note_word(notes, effort, _KNOWN_EFFORTS, "reasoning.effort")
+    BESIDE.note_others(notes, request.web_search_options, (), "web_search_options")
     more = {name: getattr(request, name) for name in _AS_SENT}
     if isinstance(choice := request.tool_choice, Mapping) and choice.get("type") == "function":
         more["tool_choice"] = _rest(choice, ("type", "function", "name"))
@@ -421,9 +456,10 @@ def _in_part(request: ChatRequestBody) -> Mapping[str, Any]:
             more["tool_choice"] = {**(more["tool_choice"] or {}), "function": function}
     for name, read in _READ.items():
         more[name] = _rest(object_of(getattr(request, name)), read)
-    if request.reasoning_effort not in KNOWN_EFFORTS:
+        BESIDE.note_others(notes, getattr(request, name), read, name)
+    if request.reasoning_effort not in _KNOWN_EFFORTS:
         more["reasoning_effort"] = request.reasoning_effort
-    if (effort := object_of(request.reasoning).get("effort")) is not None and effort not in KNOWN_EFFORTS:
+    if effort is not None and effort not in _KNOWN_EFFORTS:
         more["reasoning"] = {**(more["reasoning"] or {}), "effort": effort}
     return more
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_common import AudioPart, ImageUrl, RefusalPart, StreamOptions, TextPart
+from kiro_asgi.dialects.openai_common import HANDLED, AudioPart, ImageUrl, RefusalPart, StreamOptions, TextPart
 from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
 from kiro_asgi.dialects.unread import Beside
 
@@ -217,12 +217,6 @@ class FunctionMessage(Shape):
 _OF_RESULTS: Final = frozenset({"name", "status"})
 """Members that some clients add to the messages of tools, and that OpenAI refuses there."""
 
-BESIDE: Final = Beside(
-    API,
-    lost=frozenset({"id", "index"}),  # which clients keep of answers
-    lost_of=MappingProxyType({ToolMessage: _OF_RESULTS, FunctionMessage: _OF_RESULTS}),
-)
-
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage | Raw
 
 MESSAGES: Final = Tagged(
@@ -409,3 +403,18 @@ class ChatRequestBody(Shape):
 UNIONS: Final = (PARTS, MESSAGES, TOOLS, FORMATS)
 
 CONVERTER: Final = make_converter(*UNIONS)
+
+BESIDE: Final = Beside(
+    API,
+    lost=frozenset({"id", "index"}),  # which clients keep of answers
+    lost_of=MappingProxyType({ToolMessage: _OF_RESULTS, FunctionMessage: _OF_RESULTS}),
+    rules=MappingProxyType(
+        {
+            **{(ChatRequestBody, name): "" for name in HANDLED},
+            (ChatRequestBody, "input"): "fields.ignored",
+            (JsonSchema, "name"): "fields.no_effect",
+            (JsonSchema, "strict"): "",
+            **{(cls, "role"): "" for cls in MESSAGES.classes.values()},
+        }
+    ),
+)

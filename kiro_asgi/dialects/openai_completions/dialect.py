@@ -26,11 +26,11 @@ from kiro_asgi.dialects.pieces import dump_text
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.schema import BodyShape, shaped
 from kiro_asgi.dialects.structure import read_json, structure_value
-from kiro_asgi.dialects.unread import Beside, Finding, Reading, noted, unread
+from kiro_asgi.dialects.unread import Beside
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, RefusalDelta, StopReason, TextDelta
 from kiro_asgi.model.message import Message, RefusalBlock, TextBlock
-from kiro_asgi.model.notes import Note
+from kiro_asgi.model.notes import UNHEARD, Note, Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.wire.json import dumps, quote_bytes
 
@@ -64,12 +64,7 @@ class CompletionsBody:
     frequency_penalty: Any = None
 
 
-_READING: Final = Reading(
-    beside=Beside("openai_completions"),
-    body=CompletionsBody,
-    unions=(),
-    members=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"}),
-)
+_BESIDE: Final = Beside("openai_completions", rules=MappingProxyType({(CompletionsBody, "user"): "fields.no_effect"}))
 
 
 @frozen
@@ -88,7 +83,7 @@ def _options_of(meta: ResponseMeta) -> CompletionOptions:
     return meta.options if isinstance(meta.options, CompletionOptions) else CompletionOptions()
 
 
-def _parse(body: bytes) -> ParsedRequest:
+def _parse(body: bytes, notes: Notes = UNHEARD) -> ParsedRequest:
     """Read a request body.
 
     Raises:
@@ -97,12 +92,13 @@ def _parse(body: bytes) -> ParsedRequest:
     value = read_json(body)
     refuse_references(value)
     request = structure_value(value, CompletionsBody)
+    _BESIDE.note(notes, request, value)
     _refuse(request)
     text = _text(request)
     prompt = Prompt(
         model=request.model,
         turns=(Turn(Role.USER, (Text(text),), "prompt"),),
-        sampling=read_sampling(request, {"max_tokens": request.max_tokens}, least=0),
+        sampling=read_sampling(request, {"max_tokens": request.max_tokens}, notes, least=0),
         metadata={"user_id": request.user} if isinstance(request.user, str) and request.user else {},
     )
     usage = request.stream_options is not None and request.stream_options.include_usage is True
@@ -134,14 +130,6 @@ def _text(request: CompletionsBody) -> str:
     if not given[0]:
         raise invalid("prompt", "is empty")
     return str(given[0])
-
-
-def _unread_fields(value: Mapping[str, Any], prompt: Prompt) -> Iterator[Finding]:
-    """Rules and places of a request's body, which became *prompt*."""
-    yield from unread(value, _READING)
-    for name in ("top_k", "seed", "presence_penalty", "frequency_penalty"):
-        if value.get(name) and getattr(prompt.sampling, name) is None:
-            yield "values.unknown", name
 
 
 # The answer.
@@ -242,7 +230,9 @@ class OpenAICompletions:
 
     def notes(self, body: bytes, parsed: ParsedRequest) -> tuple[Note, ...]:
         """Parts of a request that no service receives, whichever it is."""
-        return noted(_unread_fields(read_json(body), parsed.prompt))
+        notes = Notes()
+        _parse(body, notes)
+        return notes.found()
 
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""

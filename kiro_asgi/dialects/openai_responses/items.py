@@ -57,6 +57,7 @@ from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, ToolCollecto
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, is_callable, read_arguments
 from kiro_asgi.errors import RequestError
+from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import (
     TEXT_INPUT,
     Document,
@@ -87,10 +88,12 @@ def read_content(content: Content, place: str) -> tuple[ContentPart, ...]:
     return tuple(_PART_READERS[type(part)](part, f"{place}[{index}]") for index, part in enumerate(content))
 
 
-def _readable(content: Content, place: str) -> Iterator[ContentPart]:
+def _readable(content: Content, place: str, notes: Notes) -> Iterator[ContentPart]:
     """The same without parts of unknown kinds."""
     for index, part in enumerate((TextPart(content),) if isinstance(content, str) else content):
-        if not isinstance(part, Raw):
+        if isinstance(part, Raw):
+            notes.applies("blocks.unknown", f"{place}[{index}]", kept_for=API)
+        else:
             yield _PART_READERS[type(part)](part, f"{place}[{index}]")
 
 
@@ -295,6 +298,7 @@ class ItemReader:
     toolbox: ToolCollector
     open_thinking: OpenThinking
     open_summary: OpenSummary = lambda _: None
+    notes: Notes = UNHEARD
     system: list[Text] = field(init=False, factory=list)
     """The texts before the conversation begins; what was not read of each is that of its message, and as ``content``
     that of its part."""
@@ -379,12 +383,14 @@ class ItemReader:
         text = "\n\n".join(piece.text for piece in item.content or item.summary or ())
         part = opened or (ThinkingPart(text) if text else None)
         if opened is None and item.encrypted_content:
+            if part is None:
+                self.notes.applies("thinking.sealed_dropped", place, kept_for=API)
             return self._opaque(item.given, place, (part,) if part else (), role=Role.ASSISTANT)
         return _turn(Role.ASSISTANT, place, *filter(None, [part]))
 
     def _agent_message(self, item: AgentMessageItem, place: str) -> Taken:
         """What another agent says is a user's: a model has no other side.  What is sealed only its service can read."""
-        parts = tuple(_readable(item.content or (), f"{place}.content"))
+        parts = tuple(_readable(item.content or (), f"{place}.content", self.notes))
         return self._opaque(item.given, place, parts, role=Role.USER)
 
     def _function_call(self, item: FunctionCallItem, place: str) -> Taken:
@@ -457,6 +463,7 @@ class ItemReader:
     def _other(self, item: Raw, place: str) -> Taken:
         """A result without its call is left out."""
         parts = _summarised(item.value, place)
+        self.notes.applies("items.summarised" if parts else "items.unknown", place, kept_for=API)
         called = {part.call_id for part in parts if isinstance(part, ToolCallPart)}.union(self._calls)
         known = (part for part in parts if not isinstance(part, ToolResult) or part.call_id in called)
         return self._opaque(item.value, place, tuple(known), role=Role.ASSISTANT if parts else None)

@@ -34,7 +34,19 @@ from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
-from kiro_asgi.model.prompt import Demand, Prompt, Sampling, Text, Thinking, ThinkingMode, Tool, Turn, system_of
+from kiro_asgi.model.notes import UNHEARD, Notes
+from kiro_asgi.model.prompt import (
+    Demand,
+    Prompt,
+    Sampling,
+    Text,
+    Thinking,
+    ThinkingMode,
+    Tool,
+    ToolChoice,
+    Turn,
+    system_of,
+)
 from kiro_asgi.wire.json import objects_of, text_of
 
 SEALED: Final = "reasoning.encrypted_content"
@@ -249,7 +261,11 @@ def _nothing_opened(_: str) -> None:
 
 
 def parse_request(
-    body: bytes, *, open_thinking: OpenThinking = _nothing_opened, open_summary: OpenSummary = _nothing_opened
+    body: bytes,
+    *,
+    open_thinking: OpenThinking = _nothing_opened,
+    open_summary: OpenSummary = _nothing_opened,
+    notes: Notes = UNHEARD,
 ) -> ParsedRequest:
     """Read a request body.
 
@@ -257,11 +273,12 @@ def parse_request(
         body: UTF-8 JSON.
         open_thinking: Opens the ``encrypted_content`` of reasoning items.
         open_summary: Opens that of compactions.
+        notes: Takes what no service, or none of another API, is sent.
 
     Raises:
         RequestError: Not a legal request, or one that we cannot honour; ``param`` names the place.
     """
-    return parse_value(read_json(body), open_thinking=open_thinking, open_summary=open_summary)
+    return parse_value(read_json(body), open_thinking=open_thinking, open_summary=open_summary, notes=notes)
 
 
 def parse_value(
@@ -270,6 +287,7 @@ def parse_value(
     open_thinking: OpenThinking = _nothing_opened,
     open_summary: OpenSummary = _nothing_opened,
     decoder: ArrayDecoder | None = None,
+    notes: Notes = UNHEARD,
 ) -> ParsedRequest:
     """Like `parse_request`, of an already decoded body, e.g. one into which stored items were put.
 
@@ -278,12 +296,13 @@ def parse_value(
         open_thinking: As of `parse_request`.
         open_summary: As of `parse_request`.
         decoder: The one with which `read_recalled` has read it.
+        notes: As of `parse_request`; without a *decoder*.
     """
     if decoder is not None:
-        parsed = recalling(decoder, partial(_parsed, value, open_thinking, open_summary, decoder))
+        parsed = recalling(decoder, partial(_parsed, value, open_thinking, open_summary, UNHEARD, decoder))
         if parsed is not None:
             return parsed
-    return _parsed(value, open_thinking, open_summary)[0]
+    return _parsed(value, open_thinking, open_summary, notes)[0]
 
 
 _ARRAYS: Final = ("tools", "input")
@@ -319,27 +338,34 @@ class _Known:
 
 
 def _parsed(
-    value: Any, open_thinking: OpenThinking, open_summary: OpenSummary, decoder: ArrayDecoder | None = None
+    value: Any,
+    open_thinking: OpenThinking,
+    open_summary: OpenSummary,
+    notes: Notes,
+    decoder: ArrayDecoder | None = None,
 ) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
     """The request, and what was read of those elements of its arrays that are not known."""
     refuse_references(value, SUPPLIED)
     request = structure_value(_unknown(value, decoder), ResponsesBody, converter=CONVERTER)
+    BESIDE.note(notes, request, value)
     _refuse(request)
     without = superseded(value["input"])
     if decoder is not None and not _stands(decoder.known("input"), without):
         decoder.forget("input")
         request = structure_value(_unknown(value, decoder), ResponsesBody, converter=CONVERTER)
     before = _Before() if decoder is None else _Before(decoder.known("tools"), decoder.known("input"))
-    toolbox, new = _collected(request.tools or (), before.tools)
-    conversation = ItemReader(toolbox, open_thinking, open_summary)
+    toolbox, new = _collected(request.tools or (), before.tools, notes)
+    conversation = ItemReader(toolbox, open_thinking, open_summary, notes)
     conversation.read(request.input or (), without, (each.read for each in before.items))
     compacts = is_triggered(value["input"])
     if not conversation.turns:
         raise _nothing_to_read(value["input"])
     tools, tool_choice = read_choice(request.tool_choice, toolbox.tools, request.parallel_tool_calls is not False)
+    _note_left_out(toolbox.tools.values(), tool_choice, notes)
     instructions = (Text(request.instructions),) if request.instructions else ()
     system, unread_system = system_of((*instructions, *conversation.system))
-    handling = handling_of(request)
+    handling = handling_of(request, BESIDE, notes)
+    _note_words(request, notes)
     prompt = Prompt(
         model=request.model,
         turns=tuple(conversation.turns),
@@ -401,7 +427,9 @@ class _Before:
                 yield item.read.turn
 
 
-def _collected(bodies: Iterable[ToolBody], before: Sequence[_Known]) -> tuple[ToolCollector, list[ToolCollector]]:
+def _collected(
+    bodies: Iterable[ToolBody], before: Sequence[_Known], notes: Notes
+) -> tuple[ToolCollector, list[ToolCollector]]:
     """The tools, those *before* them first, and what each of *bodies* is by itself."""
     new = []
     for index, body in enumerate(bodies, len(before)):
@@ -409,8 +437,29 @@ def _collected(bodies: Iterable[ToolBody], before: Sequence[_Known]) -> tuple[To
         new[-1].take(body, f"tools[{index}]")
     toolbox = ToolCollector()
     for each in (*(it.read for it in before), *new):
-        toolbox.join(each)
+        toolbox.join(each, notes)
     return toolbox, new
+
+
+def _note_left_out(tools: Iterable[Tool], choice: ToolChoice, notes: Notes) -> None:
+    """Note those of the *tools* that the request lists, and that its *choice* does not allow."""
+    if choice.allowed is None:
+        return
+    for tool in tools:
+        if tool.name not in choice.allowed and tool.place.startswith("tools["):
+            notes.applies("tools.left_out", tool.place)
+
+
+def _note_words(request: ResponsesBody, notes: Notes) -> None:
+    """Note the words that the API has not."""
+    BESIDE.note_word(notes, request.truncation, TRUNCATIONS, "truncation")
+    for name, known in REASONING.items():
+        BESIDE.note_word(notes, getattr(request.reasoning, name, None), known, f"reasoning.{name}")
+    for index, name in enumerate(request.include or ()):
+        BESIDE.note_word(notes, name, (SEALED,), f"include[{index}]")
+    for index, entry in enumerate(request.context_management or ()):
+        if entry.type != "compaction":
+            notes.applies("values.unknown", f"context_management[{index}]")
 
 
 def _lasting_tools(

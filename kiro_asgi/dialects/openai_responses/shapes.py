@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kiro_asgi.dialects.openai_common import AudioPart, ImageUrl, RefusalPart, TextPart
+from kiro_asgi.dialects.openai_common import HANDLED, AudioPart, ImageUrl, RefusalPart, TextPart
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
+from kiro_asgi.dialects.openai_responses.fields import FIELDS, Fate
 from kiro_asgi.dialects.structure import Raw, Shape, Tagged, Whole, make_converter
 from kiro_asgi.dialects.unread import Beside
 
@@ -26,8 +27,6 @@ API: Final = "openai_responses"
 _LOST: Final = frozenset({"id", "created_by", "internal_chat_message_metadata_passthrough", "stream_options"})
 """Members that no service is sent back: what an earlier answer was called, which no service has stored, and how a
 stream is padded."""
-
-BESIDE: Final = Beside(API, _LOST)
 
 # Tools, as clients list them.
 
@@ -67,7 +66,7 @@ Member = ResponsesFunctionTool | ResponsesCustomTool | Raw
 
 _MEMBERS: Final = {"function": ResponsesFunctionTool, "custom": ResponsesCustomTool}
 
-MEMBERS: Final = Tagged(Member, MappingProxyType(_MEMBERS), default="function")
+MEMBERS: Final = Tagged(Member, MappingProxyType(_MEMBERS), default="function", rule="tools.left_out")
 
 
 @frozen
@@ -487,3 +486,17 @@ class ResponsesBody(Shape):
 UNIONS: Final = (PARTS, ITEMS, TOOLS, MEMBERS, FORMATS)
 
 CONVERTER: Final = make_converter(*UNIONS)
+
+BESIDE: Final = Beside(
+    API,
+    _LOST,
+    rules=MappingProxyType(
+        {
+            **{(ResponsesBody, name): "fields.echoed" for name, it in FIELDS.items() if it.fate is Fate.ECHOED},
+            **{(ResponsesBody, name): "" for name in HANDLED},
+            (ResponsesBody, "stream_options"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "name"): "fields.no_effect",
+            (ResponsesJsonSchemaFormat, "strict"): "",
+        }
+    ),
+)

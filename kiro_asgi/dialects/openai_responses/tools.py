@@ -40,6 +40,7 @@ from kiro_asgi.dialects.openai_responses.shapes import (
 from kiro_asgi.dialects.structure import Raw
 from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
 from kiro_asgi.model.events import Citation, ServerCall, ToolOutput
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import TEXT_INPUT, Opaque, TextForm, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.wire.json import JsonError, loads, text_of
 
@@ -308,10 +309,12 @@ class ToolCollector:
         """Take the tool, or the tools of a namespace, at *place* of the request."""
         _READERS[type(body)](self, body, place)
 
-    def join(self, other: ToolCollector) -> None:
+    def join(self, other: ToolCollector, notes: Notes) -> None:
         """Take those of another collector, which stays as it is."""
         for name, tool in other.tools.items():
-            if self._put(tool, tool.place):
+            if not self._put(tool, tool.place):
+                notes.applies("tools.duplicate_dropped", tool.place)
+            else:
                 self.custom |= {name} & other.custom
                 self.items |= {name: other.items[name]} if name in other.items else {}
                 self.namespaces |= {name: other.namespaces[name]} if name in other.namespaces else {}
