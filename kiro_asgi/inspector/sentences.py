@@ -321,6 +321,8 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
         ),
         "stream.no_terminal_signal": _UNCLEAR_END,
         "stop.unknown": _UNCLEAR_END,
+        "stop.silent": _UNCLEAR_END,
+        "stop.details_unknown": _UNCLEAR_END,
         "tier.unknown": Sentences(
             "unknown tier",
             "The service names a tier that this version of the gateway does not know. Costs are by the usual prices.",

@@ -44,6 +44,12 @@ _MOST: Final = 8
 _NAME: Final = 100
 """Characters of a tool's name that a notice shows."""
 
+_SILENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "en": "[Notice from the gateway] The service ended its answer without a word, and without a reason.",
+        "zh": "[网关提示] 服务结束了回答，但没有给出任何内容，也没有说明原因。",
+    }
+)
 _TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "en": "[Notice from the gateway] The model called the tool “{name}” with malformed arguments ({reason}). "
@@ -69,6 +75,9 @@ NO_TERMINAL_SIGNAL: Final = "stream.no_terminal_signal"
 MISSING: Final = Notice("stop.missing")
 """The service says that its answer has ended, where it has to say why, and does not."""
 
+
+SILENT: Final = "stop.silent"
+"""The answer ended without a word, and without a reason."""
 
 NO_CALL: Final = "stop.no_call"
 """The answer ended with the words that it calls a tool, and holds no call: it was lost at the service."""
@@ -163,7 +172,7 @@ class EndOfStream:
                                                                malformed, or a block that is
                                                                not understood
     none                                                       thinking, neither of those       ``LENGTH``
-    none                                                       nothing but reports              ``END``, an empty answer
+    none                                                       nothing but reports              ``END``, with a notice
     none, where the service has to give one                    nothing but reports              an error
     none                                                       nothing at all                   an error
     =========================================================  ===============================  =======================
@@ -183,7 +192,7 @@ class EndOfStream:
     """
 
     _language: str = ""
-    """Language of the notices about malformed calls, ``en`` or ``zh``; empty for no notice."""
+    """Language of the notices to the client, ``en`` or ``zh``; empty for no notice."""
 
     _stop: Stop | None = field(init=False, default=None)
     _seen: set[type] = field(init=False, factory=set)
@@ -241,6 +250,9 @@ class EndOfStream:
         is_unclear = self._stop is None and TextDelta in seen and seen.isdisjoint(_REPORTS | _WHOLE)
         if is_unclear and not self._missing:
             yield Notice(NO_TERMINAL_SIGNAL)
+        if self._stop is None and seen.isdisjoint(_CONTENT | _THINKING | {ServerCall}):
+            yield Notice(SILENT)
+            yield from (Appendix(text) for language, text in _SILENT.items() if language == self._language)
         yield self._verdict()
 
     @property

@@ -11,7 +11,9 @@ import openai.types.chat as chat
 import openai.types.responses as responses
 import pytest
 
-from kiro_asgi.simulator import Event, answer, text
+from kiro_asgi.simulator import Event, Head, RawBytes, answer, text
+from kiro_asgi.simulator.kiro.hosts import CHAT
+from tests.asgi.answers import text_of
 from tests.asgi.driver import Exchange, ask, post
 
 pytestmark = pytest.mark.anyio
@@ -21,8 +23,18 @@ STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "collec
 TEXTS = pytest.mark.parametrize("texts", [(), ("I begin. ",)], ids=["at-once", "after-text"])
 
 
-def declining(*texts: str) -> Any:
-    return answer(*text(*texts), Event("metadataEvent", {"stopReason": "END_TURN", "refusal": WHY}), trailers=None)
+PLACES: dict[str, dict[str, Any]] = {
+    "kiro-cli": {"stopReason": "END_TURN", "refusal": WHY},
+    "service": {"stopReason": "CONTENT_FILTERED", "stopDetails": {"refusal": WHY}},
+    "no-reason": {"stopDetails": {"refusal": WHY}},
+    "another-reason": {"stopReason": "END_TURN", "stopDetails": {"refusal": WHY}},
+    "unknown-reason": {"stopReason": "UNKNOWN", "stopDetails": {"refusal": WHY, "hologram": {}}},
+}
+WHERE = pytest.mark.parametrize("where", PLACES)
+
+
+def declining(where: str, *texts: str) -> Any:
+    return (Head(), *text(*texts), Event("metadataEvent", PLACES[where]))
 
 
 def events_of(exchange: Exchange) -> list[dict[str, Any]]:
@@ -31,9 +43,10 @@ def events_of(exchange: Exchange) -> list[dict[str, Any]]:
 
 @STREAM
 @TEXTS
-async def test_messages(texts, stream, gateway, sim):
+@WHERE
+async def test_messages(where, texts, stream, gateway, sim):
     """2.6: `stop_details` has what the service says, for the official SDK's own type."""
-    sim.enqueue(declining(*texts))
+    sim.enqueue(declining(where, *texts))
     exchange = await ask("anthropic", "hi", stream=stream).run(gateway())
 
     if stream:
@@ -47,9 +60,10 @@ async def test_messages(texts, stream, gateway, sim):
 
 @STREAM
 @TEXTS
-async def test_chat_completions(texts, stream, gateway, sim):
+@WHERE
+async def test_chat_completions(where, texts, stream, gateway, sim):
     """2.6: the explanation is the message's refusal."""
-    sim.enqueue(declining(*texts))
+    sim.enqueue(declining(where, *texts))
     exchange = await ask("openai", "hi", stream=stream).run(gateway())
 
     if stream:
@@ -66,9 +80,10 @@ async def test_chat_completions(texts, stream, gateway, sim):
 
 @STREAM
 @TEXTS
-async def test_responses(texts, stream, gateway, sim):
+@WHERE
+async def test_responses(where, texts, stream, gateway, sim):
     """2.6: the explanation is a part of the answer, of type refusal."""
-    sim.enqueue(declining(*texts))
+    sim.enqueue(declining(where, *texts))
     exchange = await ask("responses", "hi", stream=stream).run(gateway())
 
     document = events_of(exchange)[-1]["response"] if stream else exchange.json()
@@ -81,9 +96,10 @@ async def test_responses(texts, stream, gateway, sim):
 
 
 @STREAM
-async def test_gemini(stream, gateway, sim):
+@WHERE
+async def test_gemini(where, stream, gateway, sim):
     """2.6: the explanation is the candidate's message about its end."""
-    sim.enqueue(declining("I begin. "))
+    sim.enqueue(declining(where, "I begin. "))
     body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
     does = "streamGenerateContent" if stream else "generateContent"
     path = f"/v1beta/models/claude-sonnet-4.5:{does}"
@@ -104,3 +120,101 @@ async def test_an_unknown_event_is_named_in_the_log(gateway, sim, caplog):
 
     said = [record.getMessage() for record in caplog.records if "event.unknown" in record.getMessage()]
     assert said == ["answer complete, with event.unknown:fooEvent, event.unknown:bar_Event"]
+
+
+async def test_a_refusal_is_found_between_texts(gateway, sim):
+    """A relay may send the objects without their frames, and the refusal without a reason before it."""
+    objects = b'{"content":"I begin. "}' + json.dumps({"stopDetails": {"refusal": WHY}}).encode()
+    sim.enqueue((Head(content_type="text/plain"), RawBytes(objects)))
+    exchange = await ask("anthropic", "hi", stream=False).run(gateway())
+
+    assert exchange.json()["stop_reason"] == "refusal"
+    assert exchange.json()["stop_details"]["category"] == "cyber"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason", "noticed"),
+    [
+        ({"stopReason": "PAUSE_TURN"}, "pause_turn", ""),
+        ({"stopReason": "UNKNOWN"}, "end_turn", "stop.unknown"),
+        ({"stopReason": "END_TURN", "stopDetails": {"hologram": {"a": 1}}}, "end_turn", "stop.details_unknown"),
+        ({"stopDetails": {"contentFilter": {"a": 1}}}, "refusal", "stop.details_unknown"),
+        ({"stopDetails": {"refusal": None}}, "end_turn", ""),
+        ({"stopDetails": "cyber"}, "end_turn", ""),
+        ({"stopReason": "END_TURN", "stopDetails": {"refusal": {}}}, "refusal", ""),
+    ],
+)
+async def test_details_of_the_end(metadata, reason, noticed, gateway, sim, caplog):
+    """Any refusal is one; what else the service says of the end is named."""
+    sim.enqueue((Head(), *text("Hi"), Event("metadataEvent", metadata)))
+    with caplog.at_level(logging.INFO):
+        exchange = await ask("anthropic", "hi", stream=False).run(gateway())
+
+    assert exchange.json()["stop_reason"] == reason
+    assert noticed in caplog.text
+
+
+EXTRACTION = {"refusal": {"category": "REASONING_EXTRACTION", "explanation": "Ask for the answer alone."}}
+
+
+@STREAM
+async def test_reasoning_is_not_asked_for_once_more(stream, gateway, sim):
+    """A model that declines to write its reasoning as text is asked without the instruction to do so."""
+    sim.enqueue((Head(), Event("metadataEvent", {"stopReason": "CONTENT_FILTERED", "stopDetails": EXTRACTION})))
+    sim.enqueue(answer(*text("Done.")))
+    exchange = await _thinking(stream).run(gateway())
+
+    asked, again = (json.dumps(request.json()) for request in sim.requests if request.operation == CHAT)
+    assert "Begin your reply with <thinking>" in asked
+    assert "Begin your reply with <thinking>" not in again
+    assert "adapted.untagged" in exchange.headers["x-kiro-asgi-rules"]
+    assert b"Done." in exchange.content
+
+
+@STREAM
+@pytest.mark.parametrize("texts", [(), ("I begin. ",)])
+async def test_a_second_refusal_is_one(texts, stream, gateway, sim):
+    """Nor is it asked once more where the client has been shown something."""
+    declined = (Head(), *text(*texts), Event("metadataEvent", {"stopDetails": EXTRACTION}))
+    sim.enqueue(declined, declined)
+    exchange = await _thinking(stream).run(gateway())
+
+    assert exchange.status == 200
+    assert b'"stop_reason":"refusal"' in exchange.content.replace(b'": "', b'":"')
+    assert b"Ask for the answer alone." in exchange.content
+    assert len([request for request in sim.requests if request.operation == CHAT]) == (1 if texts else 2)
+
+
+def _thinking(stream: bool) -> Any:
+    thinking = {"type": "enabled", "budget_tokens": 1024}
+    body = {"model": "auto", "max_tokens": 2048, "thinking": thinking, "stream": stream}
+    return post("/v1/messages", {**body, "messages": [{"role": "user", "content": "hi"}]})
+
+
+@STREAM
+@pytest.mark.parametrize("dialect", ["anthropic", "openai", "responses"])
+async def test_an_answer_without_a_word_and_without_a_reason(dialect, stream, gateway, sim, caplog):
+    """The user learns that there was none; an answer without a word that has a reason stays as it is."""
+    sim.enqueue((Head(), Event("contextUsageEvent", {"contextUsagePercentage": 3.5})))
+    exchange = await ask(dialect, "hi", stream=stream).run(gateway())
+    assert text_of(dialect, exchange) == SILENT
+    assert "stop.silent" in caplog.text
+
+    sim.enqueue((Head(), Event("metadataEvent", {"stopReason": "END_TURN"})))
+    exchange = await ask(dialect, "hi", stream=stream).run(gateway())
+    assert text_of(dialect, exchange) in ("", "None")
+
+
+SILENT = "[Notice from the gateway] The service ended its answer without a word, and without a reason."
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{"content": "Hi"}, {"assistantResponseEvent": {"content": "Hi"}}, {"content": "Hi", "modelId": "m"}],
+)
+async def test_a_frame_without_its_type(payload, gateway, sim):
+    """What it holds is what it is."""
+    sim.enqueue((Head(), Event("", payload), Event("metadataEvent", {"stopReason": "END_TURN"})))
+    exchange = await ask("anthropic", "hi", stream=False).run(gateway())
+
+    assert text_of("anthropic", exchange) == "Hi"

@@ -5,6 +5,7 @@ from hypothesis import given
 
 from kiro_asgi.errors import UpstreamError, UpstreamProtocolError
 from kiro_asgi.model.events import (
+    Appendix,
     CodeReferences,
     ContextUsage,
     ConversationId,
@@ -26,7 +27,7 @@ from kiro_asgi.model.events import (
     ToolCallEnd,
 )
 from kiro_asgi.model.handling import Tier
-from kiro_asgi.stages.ending import MISSING, NO_CALL, NO_TERMINAL_SIGNAL, EndOfStream
+from kiro_asgi.stages.ending import MISSING, NO_CALL, NO_TERMINAL_SIGNAL, SILENT, EndOfStream
 from kiro_asgi.stages.parts.argument_text import truncation_info
 from tests.helpers import run, run_apart
 from tests.stages.deltas import answers
@@ -80,9 +81,6 @@ FILTERED, WORD = Stop(StopReason.CONTENT_FILTER), Stop(StopReason.STOP_SEQUENCE,
         pytest.param([RedactedThinking("A"), SHARE], LENGTH, id="sealed-thinking-only"),
         pytest.param([THOUGHT, END], END, id="thinking-only-as-the-upstream-says"),
         pytest.param([END], END, id="empty-answer"),
-        pytest.param([CREDITS], END, id="nothing-but-reports"),
-        pytest.param([TextDelta(""), FollowupPrompt("?")], END, id="nothing-that-shows"),
-        pytest.param([CodeReferences(({},))], END, id="references-only"),
         pytest.param([END, TEXT, LENGTH, TEXT], LENGTH, id="last-word-counts"),
     ],
 )
@@ -92,6 +90,23 @@ def test_verdicts(deltas: list[Delta], verdict: Stop) -> None:
 
     assert run(EndOfStream(), deltas) == [*rest, verdict]
     assert run_apart(EndOfStream(), deltas) == [*rest, verdict]
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        pytest.param([CREDITS], id="nothing-but-reports"),
+        pytest.param([TextDelta(""), FollowupPrompt("?")], id="nothing-that-shows"),
+        pytest.param([CodeReferences(({},))], id="references-only"),
+    ],
+)
+def test_without_a_word_and_without_a_reason(deltas: list[Delta]) -> None:
+    """That there was no answer is noticed, and told in the language that is set."""
+    *rest, notice, end = run(EndOfStream(), deltas)
+    assert (rest, notice, end) == (deltas, Notice(SILENT), END)
+    *_, told, _ = run(EndOfStream("en"), deltas)
+    assert isinstance(told, Appendix) and "without a word" in told.text
+    assert Notice(SILENT) not in run(EndOfStream("en"), [*deltas, END])
 
 
 @pytest.mark.parametrize(

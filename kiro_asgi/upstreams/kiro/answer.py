@@ -9,9 +9,9 @@ A JSON document by its media type is a whole answer, or a report of an error.
 A frame is an event, an exception or an error, by its ``:message-type``.  Events go through `READERS`, a table from
 event type to the reader of its payload; the other two end the answer.  The types are the members of the response stream
 of the public streaming SDKs (``ChatResponseStream``), and those that the live service adds:
-``metadataEvent.stopReason`` and ``.refusal``, ``contextUsageEvent``, ``tokenUsageEvent``; or that other clients of it
-have seen: ``messageStopEvent``, ``usageEvent``, ``metricsEvent``.  A payload is whatever JSON object arrived, so
-readers trust no field: one of the wrong type counts as absent.
+``metadataEvent.stopReason`` and ``.stopDetails``, ``contextUsageEvent``, ``tokenUsageEvent``; or that other clients of
+it have seen: ``metadataEvent.refusal``, ``messageStopEvent``, ``usageEvent``, ``metricsEvent``.  A payload is whatever
+JSON object arrived, so readers trust no field: one of the wrong type counts as absent.
 
 Source: https://www.npmjs.com/package/@aws/codewhisperer-streaming-client
 """
@@ -26,7 +26,7 @@ from typing import Any, Final, TypeGuard
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream
+from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamError
 from kiro_asgi.limits import BODY_BYTES, LARGEST_COUNT, NOTICES, REFUSAL_BYTES
 from kiro_asgi.model.events import (
     CodeReferences,
@@ -72,6 +72,12 @@ class Seen:
 
     stop: StopReason | None = None
     """Why the answer ended, as far as the service has said it; after a filter, no other reason counts."""
+
+    has_content: bool = False
+    """Whether anything came that a client may have been shown."""
+
+    asks_again: bool = False
+    """Whether the service can be asked otherwise where it declines to write reasoning as text."""
 
 
 Reader = Callable[[Payload, Seen], Iterable[Delta]]
@@ -162,17 +168,30 @@ def _metadata(payload: Payload, seen: Seen) -> Iterable[Delta]:
 
 
 def _stop(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    if type(refusal := payload.get("refusal")) is dict:
+    details = object_of(payload.get("stopDetails"))
+    refusal = next((it for it in (details.get("refusal"), payload.get("refusal")) if type(it) is dict), None)
+    if refusal is not None:
         seen.stop = StopReason.CONTENT_FILTER
         why = declined(refusal)
+        if seen.asks_again and not seen.has_content and why and why.category.lower() == REASONING_EXTRACTION:
+            raise UpstreamError(f"the service declined to answer: {why.explanation}", code=REASONING_EXTRACTION)
         yield from recommended(why)
         yield Stop(StopReason.CONTENT_FILTER, declined=why)
-    elif (said := payload.get("stopReason") or word_in(payload)) and seen.stop is not StopReason.CONTENT_FILTER:
+        return
+    unknown_details = [name for name, value in details.items() if name != "refusal" and value is not None]
+    if unknown_details:
+        yield Notice("stop.details_unknown", clean(", ".join(unknown_details))[:60])
+    said = payload.get("stopReason") or word_in(payload) or next(iter(unknown_details), None)
+    if said and seen.stop is not StopReason.CONTENT_FILTER:
         if (reason := end_of(said, STOP_REASONS)) is None:
             yield unknown(said)
         elif outlasts(reason) or not outlasts(seen.stop):
             seen.stop = reason
             yield Stop(reason)
+
+
+REASONING_EXTRACTION: Final = "reasoning_extraction"
+"""The category of a refusal to write down the model's reasoning, and the code of the error that stands for it."""
 
 
 def _token_usage(usage: Payload, seen: Seen) -> Iterable[Delta]:
@@ -258,6 +277,9 @@ def _count(payload: Payload, *keys: str) -> int | None:
     return next((int(payload[key]) for key in keys if _number(payload.get(key))), None)
 
 
+CONTENT: Final = frozenset({"assistantResponseEvent", "reasoningContentEvent", "toolUseEvent"})
+"""Types of the events that a client is shown something of."""
+
 READERS: Final[Mapping[str, Reader]] = MappingProxyType(
     {
         "assistantResponseEvent": _text,
@@ -316,7 +338,7 @@ class FrameEventDecoder:
             `kiro_asgi.upstreams.kiro.errors`.
     """
 
-    _seen: Seen = field(init=False, factory=Seen)
+    _seen: Seen = field(factory=Seen)
     _model: bytes = field(init=False, default=b"")
     """``_seen.model`` as it stands in a payload."""
 
@@ -353,7 +375,8 @@ class FrameEventDecoder:
         name = event_type if type(event_type) is str else ""
         if self._ended or headers.get(":message-type") in ENDINGS or is_exception(name):
             return False
-        self._headers, self._type, self._reader = headers, name, READERS.get(name)
+        self._headers, self._type, self._reader = headers, name, READERS.get(name) if name else _untyped
+        self._seen.has_content |= name in CONTENT or not name
         return True
 
     def _read(self, data: bytes) -> Iterable[Delta]:
@@ -410,7 +433,7 @@ def _report(frame: Frame, name: str) -> Payload:
     return {"message": _text_of(frame, ":error-message"), **next(wrapped, report)}
 
 
-SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"tokenUsage":')
+SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"stopDetails":', b'{"tokenUsage":')
 """Beginnings of the objects to find."""
 
 
@@ -424,9 +447,24 @@ BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
     ("usage", READERS["meteringEvent"]),
     ("tokenUsage", READERS["metadataEvent"]),
     ("stopReason", READERS["metadataEvent"]),
+    ("stopDetails", READERS["metadataEvent"]),
+    ("refusal", READERS["metadataEvent"]),
     ("contextUsagePercentage", READERS["contextUsageEvent"]),
 )
 """Key to the reader of the objects that have it; the first that fits."""
+
+
+def _by_key(payload: Payload) -> Reader | None:
+    """The reader of an object whose type is not said; ``None`` where it has no known key."""
+    return next((reader for key, reader in BY_KEY if key in payload), None)
+
+
+def _untyped(payload: Payload, seen: Seen) -> Iterable[Delta]:
+    """A frame without its type is what its payload says, or holds."""
+    name = next((key for key, value in payload.items() if key in READERS and type(value) is dict), "")
+    payload = payload[name] if name else payload
+    reader = READERS.get(name) or _by_key(payload)
+    return (Notice("event.unknown", clean(", ".join(payload))[:60]),) if reader is None else reader(payload, seen)
 
 
 @define
@@ -438,7 +476,7 @@ class ScannedEventDecoder:
     def feed(self, items: Iterable[dict[str, Any]], /) -> Iterator[Delta]:
         """Decode objects to deltas."""
         for item in items:
-            reader = next((reader for key, reader in BY_KEY if key in item), None)
+            reader = _by_key(item)
             if reader is not None:
                 yield from reader(item, self._seen)
 
@@ -470,11 +508,11 @@ class Damage:
         yield from [Notice(self._code)] * (self._reported - before)
 
 
-def _framed(checksums: str) -> tuple[Stage[Any, Any], ...]:
-    frames = FrameDecoder(checksums=checksums)
+def _framed(checksums: str, asks_again: bool) -> tuple[Stage[Any, Any], ...]:
+    frames, events = FrameDecoder(checksums=checksums), FrameEventDecoder(Seen(asks_again=asks_again))
     if checksums != "warn":
-        return frames, FrameEventDecoder()
-    return frames, FrameEventDecoder(), Damage("frame.checksum", lambda: frames.mismatches)
+        return frames, events
+    return frames, events, Damage("frame.checksum", lambda: frames.mismatches)
 
 
 @define
@@ -482,6 +520,7 @@ class SniffingDecoder:
     """Read frames, or JSON objects embedded in whatever comes instead; nothing is emitted before that is known."""
 
     checksums: str = "strict"
+    asks_again: bool = False
     _head: bytearray = field(init=False, factory=bytearray)
     _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
 
@@ -509,7 +548,7 @@ class SniffingDecoder:
         if _is_text(self._head[:PRELUDE]):
             scanner = ObjectScanner(prefixes=SCANNED_PREFIXES)
             return Pipeline(scanner, ScannedEventDecoder(), Damage("event.undecodable", lambda: scanner.skipped))
-        return Pipeline(*_framed(self.checksums))
+        return Pipeline(*_framed(self.checksums, self.asks_again))
 
 
 def _is_text(head: bytearray) -> bool:
@@ -587,17 +626,22 @@ KINDS: Final = MappingProxyType(
 """Media type to how an answer of that type is read."""
 
 
-def stages(content_type: str, checksums: str = "strict") -> tuple[Stage[Any, Any], ...]:
+def stages(content_type: str, checksums: str = "strict", *, asks_again: bool = False) -> tuple[Stage[Any, Any], ...]:
     """Fresh stages, bytes to `Delta`.
+
+    Args:
+        content_type: Of the answer.
+        checksums: ``strict``, ``warn`` or ``off``.
+        asks_again: Whether a refusal to write reasoning as text is an error, while nothing has been shown.
 
     Raises:
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     match KINDS.get(essence(content_type)):
         case "frames":
-            return _framed(checksums)
+            return _framed(checksums, asks_again)
         case "unknown":
-            return (SniffingDecoder(checksums),)
+            return (SniffingDecoder(checksums, asks_again),)
         case "document":
             return (DocumentDecoder(),)
     raise _foreign(f"the media type {clean(content_type)!r}")

@@ -37,7 +37,7 @@ from kiro_asgi.upstreams.kiro.account import (
     limits_fields,
     parse_reset,
 )
-from kiro_asgi.upstreams.kiro.answer import stages
+from kiro_asgi.upstreams.kiro.answer import REASONING_EXTRACTION, stages
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.request import contract_document
@@ -82,6 +82,10 @@ def _as_text(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str
     return {"tool_history": "text"} if settings.tool_history == "auto" and called else {}
 
 
+def _without_tags(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"fake_reasoning_enabled": False} if settings.fake_reasoning_enabled else {}
+
+
 def _no_change(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
@@ -97,11 +101,14 @@ IMPROPER: Final = "improperly_formed"
 IMPROPER_WORDS: Final = "improperly formed request"
 """The service sends this message whatever ``reason`` it names beside it."""
 
+_UNTAGGED: Final = "adapted.untagged"
+
 REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
     {
         "THINKING_SIGNATURE_INVALID": ("adapted.signatures", _without_signatures),
         "TOOL_CONFIG_MISSING": ("adapted.stubs", _with_stubs),
         IMPROPER: ("adapted.as_text", _as_text),
+        REASONING_EXTRACTION: (_UNTAGGED, _without_tags),
     }
 )
 """Code of an error to the rule that answers it, and the settings that it changes; none where that changes nothing."""
@@ -199,7 +206,8 @@ class KiroUpstream:
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        read = stages(content_type, self.settings.checksums)
+        asks_again = self.settings.fake_reasoning_enabled and _UNTAGGED not in self.settings.rules_off
+        read = stages(content_type, self.settings.checksums, asks_again=asks_again and self.contract is None)
         return read if self.contract is None else (*read, *contract_stages(self.contract))
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:

@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     ContextUsage,
     ConversationId,
     Declined,
+    Delta,
     FollowupPrompt,
     Metering,
     ModelName,
@@ -572,8 +573,17 @@ def test_encoded_error_frame_round_trip() -> None:
         run(FrameEventDecoder(), run(FrameDecoder(), [data]))
 
 
-def test_a_frame_without_headers_is_an_event_of_unknown_type() -> None:
-    """F099: what is not said about a frame is taken to be an event, in JSON, of a type we do not know."""
-    frames = run(FrameDecoder(), [encode_frame({}, b'{"content":"a"}')])
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b'{"content":"a"}', TextDelta("a")),
+        (b'{"assistantResponseEvent":{"content":"a"}}', TextDelta("a")),
+        (b'{"hologram":"a"}', Notice("event.unknown", "hologram")),
+        (b"[]", Notice("event.undecodable", ": not an object")),
+    ],
+)
+def test_a_frame_without_headers_is_an_event(payload: bytes, expected: Delta) -> None:
+    """F099: what is not said about a frame is taken to be an event, in JSON, of the type that its payload shows."""
+    frames = run(FrameDecoder(), [encode_frame({}, payload)])
 
-    assert run(FrameEventDecoder(), frames) == [Notice("event.unknown", "")]
+    assert run(FrameEventDecoder(), frames) == [expected]

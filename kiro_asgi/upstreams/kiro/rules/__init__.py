@@ -23,6 +23,7 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 RULES: Final = listed(
     "adapted.signatures",
     Rule("adapted.stubs", "Tools that history mentions are defined, as the service missed a definition.", _NONE),
+    Rule("adapted.untagged", "A model that declines to write its reasoning as text is not asked for tags.", _NONE),
     Rule("adapted.as_text", "Tool calls are sent as text, as the service found them improperly formed.", _FORM),
     Rule("contract.system_told", "The contract's translator puts the system text into the current message.", _FORM),
     Rule("contract.description_moved", "It cuts a description that is long, and puts it there in full, too.", _FORM),

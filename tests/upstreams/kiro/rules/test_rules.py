@@ -166,7 +166,7 @@ NOTED = {
 }
 """Rules that adapt, with what they note."""
 
-ADAPTATIONS = {"adapted.signatures", "adapted.stubs", "adapted.as_text"}
+ADAPTATIONS = {"adapted.signatures", "adapted.stubs", "adapted.untagged", "adapted.as_text"}
 UNSEEN = {"thinking.unavailable", "sampling.ignored", "turns.empty"}
 """Rules that say that nothing can be done, and one whose work another does where it is off."""
 
