@@ -269,9 +269,17 @@ class BodyTooLarge(RequestError):
 
 
 class UnsupportedEncoding(RequestError):
-    """The request body has a content encoding that the gateway does not decode."""
+    """The request body has a content encoding that the gateway does not decode.
+
+    Attributes:
+        accepted: The encodings that it does, for the ``Accept-Encoding`` header.
+    """
 
     status = 415
+
+    def __init__(self, message: str, *, accepted: tuple[str, ...] = (), code: str = "") -> None:
+        super().__init__(message, code=code)
+        self.accepted = accepted
 
 
 class UnsupportedMediaType(RequestError):

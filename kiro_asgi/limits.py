@@ -26,6 +26,12 @@ API_HEADERS: Final = 32
 API_HEADER_CHARACTERS: Final = 1_000
 """The value of such a header; a longer one stays behind."""
 
+PACKED_RATIO: Final = 200
+"""How many times as long as it came a packed body may be; text of agents is up to some twenty times as long."""
+
+PACKED_FREE_BYTES: Final = 1024 * 1024
+"""What a packed body may have, whatever it came as."""
+
 PREFLIGHT_BYTES: Final = 4096
 """Bytes of the names of headers that a page of another origin asks to send; beyond it none of them is allowed."""
 

@@ -73,7 +73,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         f"{ANYIO} botocore httpcore",
     ),
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
-    "asgi": (f"{FACTS} loops interface dialects config", f"{ANYIO} asgiref"),
+    "asgi": (f"{FACTS} loops interface wire.packed dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
         f"{FACTS} patterns setting interface extension redaction model wire state stages quota upstreams "
         "dialects.known "

@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 
 from kiro_asgi.errors import BodyTimeout, BodyTooLarge, RequestError, UnsupportedEncoding
 from kiro_asgi.limits import EMPTY_MESSAGES, QUERY_FIELDS
+from kiro_asgi.wire.packed import STEP, Coding, Unpacker, coding_names, coding_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -116,30 +117,84 @@ def identity_headers(request_id: str, names: Iterable[bytes]) -> tuple[tuple[byt
 
 
 async def read_body(
-    scope: Scope, receive: Receive, *, max_bytes: int, seconds: float, hold: Callable[[int], None]
+    scope: Scope,
+    receive: Receive,
+    *,
+    max_bytes: int,
+    seconds: float,
+    hold: Callable[[int], None],
+    release: Callable[[int], None],
 ) -> bytes:
     """The whole request body.
 
     Args:
         scope: The request.
         receive: Its messages.
-        max_bytes: More is refused as soon as it is seen, without being kept.
+        max_bytes: More is refused as soon as it is seen, without being kept, packed or not.
         seconds: For the whole body.
         hold: Asked for room for so many more bytes; raises where there is none.
+        release: Told of bytes that are held no longer.
 
     Raises:
         BodyTooLarge: More than *max_bytes*, announced or sent.
         BodyTimeout: It did not arrive in time.
-        UnsupportedEncoding: It is compressed.
+        UnsupportedEncoding: It is packed in a way that is not known here.
+        RequestError: It is not what it is said to be packed as.
         Disconnected: The client left before the end.
     """
-    for encoding in header_values(scope, b"content-encoding"):
-        if encoding.strip().lower() not in (b"", b"identity"):
-            raise UnsupportedEncoding("send the request body without Content-Encoding", code="unsupported_encoding")
+    coding = _coding(scope)
     _check_announced(header_values(scope, b"content-length"), max_bytes)
     with anyio.move_on_after(seconds):
-        return await _collect(receive, max_bytes, hold)
+        if coding is None:
+            return await _collect(receive, max_bytes, hold)
+        room = min(coding.room, max_bytes)
+        hold(room)
+        body = await _unpacked(receive, Unpacker(coding, max_bytes), max_bytes, hold)
+        release(room)
+        return body
     raise BodyTimeout(f"the request body did not arrive within {seconds:g} s", code="body_timeout")
+
+
+def _coding(scope: Scope) -> Coding | None:
+    """How the body is packed; ``None`` for one that is not.
+
+    Raises:
+        UnsupportedEncoding: It is packed in a way that is not known here, or several times.
+    """
+    names = b",".join(header_values(scope, b"content-encoding")).decode("latin-1").lower().split(",")
+    packed = [name.strip() for name in names if name.strip() not in ("", "identity")]
+    if not packed:
+        return None
+    coding = coding_of(packed[0]) if len(packed) == 1 else None
+    if coding is None:
+        known = coding_names()
+        raise UnsupportedEncoding(
+            f"the request body is packed as {', '.join(packed)[:60]!r}; send it as {' or '.join(known)}, or as it is, "
+            "without Content-Encoding",
+            accepted=known,
+            code="unsupported_encoding",
+        )
+    return coding
+
+
+async def _unpacked(receive: Receive, unpacker: Unpacker, max_bytes: int, hold: Callable[[int], None]) -> bytes:
+    """The whole body of messages that are packed; the event loop has a turn after each piece."""
+    body, size, more = BytesIO(), 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        for start in range(0, len(chunk), STEP):
+            for piece in unpacker.feed(chunk[start : start + STEP]):
+                hold(len(piece))
+                body.write(piece)
+                await checkpoint()
+    unpacker.flush()
+    return body.getvalue()
 
 
 def _check_announced(lengths: list[bytes], max_bytes: int) -> None:

@@ -21,6 +21,7 @@ from kiro_asgi.errors import (
     RequestError,
     UnknownModel,
     UnmetPromise,
+    UnsupportedEncoding,
     UpstreamDenied,
     UpstreamLimitSpent,
     UpstreamQuotaSpent,
@@ -95,7 +96,7 @@ def is_final(error: KiroAsgiError) -> bool:
 
 
 def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, bytes]]:
-    """Headers about trying again, and about the methods that there are; *status* is the one that the client sees.
+    """Headers about trying again, and about what there is instead; *status* is the one that the client sees.
 
     A final error has no ``retry-after``: clients such as Codex obey it before they look at anything else.
     """
@@ -107,6 +108,8 @@ def error_headers(error: KiroAsgiError, status: int) -> Iterator[tuple[bytes, by
         yield b"retry-after-ms", b"%d" % ceil(wait * 1000)
     if isinstance(error, MethodNotAllowed):
         yield b"allow", ", ".join(error.allow).encode("ascii")
+    if isinstance(error, UnsupportedEncoding):
+        yield b"accept-encoding", ", ".join(error.accepted).encode("ascii")
 
 
 def _wait(error: KiroAsgiError, status: int) -> float:

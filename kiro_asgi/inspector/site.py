@@ -603,7 +603,7 @@ def _require_method(scope: Scope, *methods: str) -> None:
 
 
 async def _read_secret(scope: Scope, receive: Receive) -> str:
-    body = read_body(scope, receive, max_bytes=_SECRET_BYTES, seconds=_SECRET_SECONDS, hold=_hold)
+    body = read_body(scope, receive, max_bytes=_SECRET_BYTES, seconds=_SECRET_SECONDS, hold=_hold, release=_hold)
     try:
         content = loads(await body, max_depth=2)
     except KiroAsgiError as error:

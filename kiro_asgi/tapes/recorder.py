@@ -162,7 +162,7 @@ class Recorder(ByteObserver):
             path=call.path,
             root=call.root_path,
             query=query.decode("latin-1"),
-            headers=call.headers,
+            headers=[header for header in call.headers if header[0].lower() != b"content-encoding"],  # it is unpacked
         )
 
     def planned(self, call: CallFacts, plan: PlanFacts) -> None:

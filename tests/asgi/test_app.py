@@ -123,7 +123,7 @@ def never_sent(path: str) -> Exchange:
 
 def compressed(path: str) -> Exchange:
     exchange = post(path, b"{}")
-    exchange.scope["headers"].append((b"content-encoding", b"gzip"))
+    exchange.scope["headers"].append((b"content-encoding", b"compress"))
     return exchange
 
 

@@ -180,15 +180,19 @@ def test_60_wrong_key(gateway: Gateway) -> None:
 
 @APIS
 def test_2_bodies_as_clients_write_them(gateway: Gateway, api: str) -> None:
-    """Pretty-printed JSON, unknown queries and headers; what is compressed is refused, not misread."""
+    """Pretty-printed JSON, unknown queries and headers, packed or not; what is packed in an unknown way is refused."""
     document = {"model": MODEL, "max_tokens": 99, "messages": user("sim:text")}
     pretty = json.dumps(document, indent=2).encode()
     odd = post(gateway, PATHS[api] + "?beta=true&x=%20", pretty, x_stainless_lang="js", openai_project="p")
     packed = post(gateway, PATHS[api], gzip.compress(pretty), content_encoding="gzip")
 
+    other = post(gateway, PATHS[api], pretty, content_encoding="compress")
+
     assert odd.status == 200
-    assert packed.status == 415
-    assert json.loads(packed.body)["error"]["type"] == "invalid_request_error"
+    assert packed.status == 200
+    assert other.status == 415
+    assert json.loads(other.body)["error"]["type"] == "invalid_request_error"
+    assert other.headers["accept-encoding"].startswith("gzip, deflate")
 
 
 def test_59_the_old_query(gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["EXTRAS", "METADATA", "SDIST_HAS"]
 
 EXTRAS: Final = frozenset(
-    {"standalone", "trio", "httpcore2", "valkey", "bedrock", "metrics", "otel", "test", "docs", "dev"}
+    {"standalone", "trio", "httpcore2", "valkey", "packed", "bedrock", "metrics", "otel", "test", "docs", "dev"}
 )
 
 METADATA: Final[Mapping[str, str]] = MappingProxyType(

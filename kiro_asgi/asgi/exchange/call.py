@@ -312,7 +312,8 @@ class Call(CallRecord):
     async def body(self, limits: LimitSettings) -> bytes:
         """The request body, within the limits."""
         most, seconds = limits.body_bytes, limits.body_timeout
-        body = await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=self._share.grow)
+        hold, release = self._share.grow, self._share.shrink
+        body = await read_body(self.scope, self.receive, max_bytes=most, seconds=seconds, hold=hold, release=release)
         if self.observation is not None:
             self.observation.take_request(body)
         return body
