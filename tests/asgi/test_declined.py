@@ -162,7 +162,9 @@ async def test_reasoning_is_not_asked_for_once_more(stream, gateway, sim):
     """A model that declines to write its reasoning as text is asked without the instruction to do so."""
     sim.enqueue((Head(), Event("metadataEvent", {"stopReason": "CONTENT_FILTERED", "stopDetails": EXTRACTION})))
     sim.enqueue(answer(*text("Done.")))
-    exchange = await _thinking(stream).run(gateway())
+    exchange = _thinking(stream)
+    exchange.scope["headers"].append((b"x-kiro-asgi-rules", b"1"))
+    await exchange.run(gateway())
 
     asked, again = (json.dumps(request.json()) for request in sim.requests if request.operation == CHAT)
     assert "Begin your reply with <thinking>" in asked
