@@ -6,7 +6,7 @@ so ``except KiroAsgiError`` is complete: whatever escapes it is a bug.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
     "AnswerTooLarge",
@@ -198,7 +198,15 @@ class Unauthorized(RequestError):
 
 
 class KeyExpired(Unauthorized):
-    """A key of this gateway that is no longer valid."""
+    """A key of this gateway that is not valid now: it is disabled, or has expired.
+
+    Args:
+        principal: Whose key it is, for the operator.
+    """
+
+    def __init__(self, message: str, code: str = "", principal: str = "", **facts: Any) -> None:
+        super().__init__(message, code=code, **facts)
+        self.principal = principal
 
 
 class ForeignOrigin(RequestError):

@@ -44,7 +44,7 @@ class SimulatedTransport(OfflineTransport):
         silence, head = next(actions)
         await _wait(silence, limit)
         if not isinstance(head, Head):
-            raise _broken("the service closed the connection without an answer")
+            raise _broken("no answer came")
         reader.begin(head.status, response_headers(head))
         try:
             await _read(actions, reader)
@@ -59,7 +59,7 @@ async def _read(actions: Iterator[Timed], reader: Reader) -> None:
         if action is None:
             return
         if not isinstance(action, bytes):
-            raise _broken("the service closed the connection in the middle of its answer")
+            raise _broken("its answer is not whole")
         reader.take(action)
 
 
@@ -76,7 +76,9 @@ async def _wait(seconds: float, patience: float | None) -> None:
 
 
 def _broken(words: str) -> UpstreamUnreachable:
-    return UpstreamUnreachable(f"Stream connection failed: {words}", code="connection_failed")
+    return UpstreamUnreachable(
+        f"Stream connection failed: the connection broke off ({words})", code="connection_broken"
+    )
 
 
 def _timed(script: Script) -> Iterator[Timed]:

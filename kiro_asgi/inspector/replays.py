@@ -18,6 +18,7 @@ from zlib import crc32
 import attrs
 from attrs import define, field, frozen
 
+from kiro_asgi import errors
 from kiro_asgi.inspector.sentences import of_error, of_notice
 from kiro_asgi.model.events import (
     BlockEnd,
@@ -392,8 +393,29 @@ def _ending(end: MessageEnd | None, steps: Sequence[Step]) -> Mapping[str, Any] 
     }
 
 
+_SAID: Final = (
+    errors.UpstreamFault,
+    errors.UpstreamThrottled,
+    errors.UpstreamOverloaded,
+    errors.UpstreamQuotaSpent,
+    errors.UpstreamDenied,
+    errors.UpstreamRejected,
+)
+"""Errors within an answer whose messages are the service's words."""
+
+
+def _teller(name: str) -> str:
+    """``message`` for an error of class *name* that the service told; ``found`` for one that the gateway found."""
+    kind = getattr(errors, name, None)
+    return "message" if isinstance(kind, type) and issubclass(kind, _SAID) else "found"
+
+
 def attempts_of(tape: Tape) -> list[Mapping[str, Any]]:
-    """The service's response to each attempt: status, and its text where it was no answer."""
+    """The service's response to each attempt: status, and its own words where it was no answer.
+
+    ``found`` is how the gateway says that an answer broke off, after so many ``bytes``; ``message`` are words that the
+    service sent within it.
+    """
     ends = {int(line.number("n")): line for line in tape.of("attempt.end")}
     return [dict(_attempt_fields(number, attempt, ends)) for number, attempt in enumerate(tape.attempts, 1)]
 
@@ -408,8 +430,9 @@ def _attempt_fields(number: int, attempt: TapeAttempt, ends: Mapping[int, Any]) 
     if answer is not None and status >= 300:
         words = b"".join(line.data for _, line in answer.reads)[:_WORDS_BYTES]
         yield "words", words.decode("utf-8", "backslashreplace")
-    if answer is not None and answer.end is not None:
-        yield "message", answer.end.text("message") or None
+    if answer is not None and answer.end is not None and answer.end.text("error"):
+        yield _teller(answer.end.text("error")), answer.end.text("message") or None
+        yield "bytes", sum(len(line.data) for _, line in answer.reads)
     if (end := ends.get(int(attempt.plan.number("n")))) is not None:
         yield "outcome", end.text("outcome")
         yield "error", end.text("error") or None

@@ -79,9 +79,9 @@ ERRORS: Final[Mapping[type[KiroAsgiError], Sentences]] = MappingProxyType(
             "Give the client one of the gateway's own keys, not one of a service: see client.api_keys and keys.",
         ),
         errors.KeyExpired: Sentences(
-            "client's key expired",
-            "The client's key is one of this gateway, but is no longer valid.",
-            "Give it a new key.",
+            "client's key not valid now",
+            "The client's key, or its user's access, is one of this gateway, and is not valid now.",
+            "Key, below, names it. Give it a new key if it may have one.",
         ),
         errors.ForeignOrigin: Sentences(
             "origin not allowed",
@@ -237,6 +237,21 @@ ERRORS: Final[Mapping[type[KiroAsgiError], Sentences]] = MappingProxyType(
 
 CODES: Final[Mapping[str, Sentences]] = MappingProxyType(
     {
+        "disabled_api_key": Sentences(
+            "client's key disabled",
+            "The operator has disabled the client's key, or its user's access.",
+            "Key, below, names it. If it may be used again: kiro-asgi keys enable NAME, or do so in your table.",
+        ),
+        "expired_api_key": Sentences(
+            "client's key expired",
+            "The time of the client's key, or of its user's access, is over.",
+            "Key, below, names it. kiro-asgi keys rotate NAME makes a new key.",
+        ),
+        "unknown_user": Sentences(
+            "user not admitted",
+            "The host has signed in a user who may not use the gateway.",
+            "Add the user to the table of clients that you gave the gateway, if the user may.",
+        ),
         "tool_choice_failed": Sentences(
             "no tool called",
             "The request demands a call of a tool, and the model made none, also when it was asked once more.",
@@ -270,7 +285,7 @@ CODES: Final[Mapping[str, Sentences]] = MappingProxyType(
         ),
         "connection_broken": Sentences(
             "connection broke",
-            "The connection to the service broke while it answered.",
+            "The connection to the service broke off before its answer was whole. What had come until then was sent.",
             "Try again; if it happens often, look for a proxy on the way that limits the time of a connection.",
         ),
     }

@@ -434,6 +434,12 @@ def _unreachable(error: Exception, code: str = "connection_failed") -> KiroAsgiE
     return UpstreamUnreachable(f"Stream connection failed: {_describe(error)}", code=code)
 
 
+def _broke(error: Exception) -> KiroAsgiError:
+    """The end of a connection that there was, before an answer or within it."""
+    words = f"the connection broke off ({error})" if str(error) else "the connection broke off"
+    return UpstreamUnreachable(f"Stream connection failed: {words}", code="connection_broken")
+
+
 def _silent(error: Exception) -> KiroAsgiError:
     return UpstreamTimeout("the upstream did not answer in time", code="timeout")
 
@@ -452,8 +458,8 @@ def translations(library: Any) -> dict[type[Exception], Translation]:
         library.ConnectTimeout: _unreachable,
         library.TimeoutException: _silent,
         library.ConnectError: _unconnected,
-        library.NetworkError: _unreachable,
-        library.RemoteProtocolError: _unreachable,
+        library.NetworkError: _broke,
+        library.RemoteProtocolError: _broke,
         library.ProtocolError: _not_http,
         library.ProxyError: _unreachable,
         library.UnsupportedProtocol: _not_http,

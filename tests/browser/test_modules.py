@@ -7,6 +7,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.browser import inspected
 from tests.browser.inspected import PREFIX, Site
 from tests.browser.looking import log_in, screen, until
 from tests.tapes.recording import PATHS, question
@@ -231,3 +232,55 @@ def test_the_strip_is_to_scale(page):
         and "longest pause 2" in seen["words"]
     )
     assert "1: away ✗ no way" in seen["labels"]
+
+
+REPORTED: Final = {
+    "sim:cut-tool": (
+        "✂ **tool call cut** `call.cut`: The service stopped in the middle of a tool call.",
+        "What came of the call of `get_weather`, ",
+        "It was left out, because braces of its JSON are not closed.",
+        "- Outcome: `200 tool call cut`",
+    ),
+    "Once more: sim:once-503": (
+        "↻ **tried again** `call.retried`: 2 requests were sent to services.",
+        "What `kiro` said in attempt 1, with status 503:",
+        "MODEL_TEMPORARILY_UNAVAILABLE",
+    ),
+    "sim:reset": (
+        "✂ **connection broke** `UpstreamUnreachable connection_broken`: The connection to the service broke off",
+        "Attempt 1, at `kiro`: Stream connection failed: the connection broke off",
+        "- Outcome: `200 connection broke`",
+    ),
+    "Hello": ("✓ **200 complete**", "- Outcome: `200 complete`", "Attempts:"),
+}
+"""Question to what its report begins with, and to what else stands in it."""
+
+
+@pytest.mark.parametrize("asked", REPORTED)
+def test_a_report_begins_with_the_cause(page, site, asked):
+    """What happened and what to do come first, then what came of it, the service's words, and facts that agree."""
+    body = """
+        const [id] = told, {ask} = await module("api.js"), {failureOf} = await module("problem.js");
+        const {reportOf} = await module("report.js"), call = await ask(`calls/${id}`);
+        return call.state === "ended" && reportOf(call, await failureOf(call));
+    """
+    call = inspected.ask(site, asked)
+    text = until(lambda: run(page, body, call))
+
+    first, *others = REPORTED[asked]
+    assert text.startswith(first)
+    assert [each for each in others if each not in text] == [] and "``\n" not in text.replace("```", "")
+
+
+def test_what_others_wrote_ends_no_block_of_a_report(page):
+    """Whatever back-ticks and lines are in it."""
+    call = {**CALL, "method": "POST", "tries": [], "remarks": [{**CALL["remarks"][0], "cause": "It.", "advice": ""}]}
+    failure = {
+        "partial": [{"name": "a`b\n# c", "bytes": 9, "arguments": "x\n````\n# no heading", "why": ""}],
+        "attempts": [{"number": 1, "upstream": "k", "status": 500, "words": "```\n<img src=x>\n```"}],
+    }
+    body = 'const {reportOf} = await module("report.js"); return reportOf(...told);'
+    text = run(page, body, call, failure)
+
+    assert "`a b # c`" in text and "\n`````\nx\n````\n# no heading\n`````\n" in text
+    assert "\n````\n```\n<img src=x>\n```\n````\n" in text

@@ -66,7 +66,7 @@ SCENARIOS: Final = {
     "torn frame": Scenario("sim:torn", ("broke off here", "frame.truncated"), "TextDelta"),
     "fall-over": Scenario(
         "Hi",
-        ("What the services said", "away: service unreachable", "UpstreamUnreachable", "kiro, status 200"),
+        ("What came of each attempt", "away: service unreachable", "UpstreamUnreachable", "kiro, status 200"),
         "TextDelta",
         more={"model": "fallen"},
     ),

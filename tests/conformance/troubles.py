@@ -62,8 +62,8 @@ _OVERLOADED: Final[dict[str, Any]] = {
 }
 
 
-_UNREACHABLE: Final[dict[str, Any]] = {
-    "chat": ("InternalServerError", "server_error", "connection_failed"),
+_BROKEN: Final[dict[str, Any]] = {
+    "chat": ("InternalServerError", "server_error", "connection_broken"),
     "messages": ("ServiceUnavailableError", "overloaded_error"),
     "retry": "false",
 }
@@ -140,8 +140,8 @@ TROUBLES: Final = (
     _fault("bad-crc", "frame.checksum"),
     _fault("html", "upstream.content_type", retry=""),
     _fault("redirect", "upstream.redirect", retry=""),
-    _service("reset-first", 503, **_UNREACHABLE),
-    _service("hang-up", 503, **_UNREACHABLE),
+    _service("reset-first", 503, **_BROKEN),
+    _service("hang-up", 503, **_BROKEN),
     _fault("empty", "stream.empty"),
     *(
         _service(

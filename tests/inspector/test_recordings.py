@@ -14,7 +14,8 @@ from attrs import field, frozen
 
 from kiro_asgi.inspector.site import Inspector
 from kiro_asgi.replay import derive
-from kiro_asgi.simulator import refusal
+from kiro_asgi.simulator import CloseEarly, Head, Pause, RawBytes, Reset, refusal, text
+from kiro_asgi.simulator.pieces import ExceptionFrame
 from kiro_asgi.tapes import read_tape
 from tests.asgi.driver import ask, get, post
 from tests.inspector.test_site import ON, asked, signed_in
@@ -134,6 +135,44 @@ async def test_the_answer_as_the_client_sees_it(looking, sim):
     await ask("anthropic", "Hello", stream=False).run(app)
     answer = await viewer.see("answer")
     assert "Improperly formed request." in answer["attempts"][0]["words"] and not answer["blocks"]
+
+
+BREAKS = {
+    "reset": ((Head(), *text("some"), Pause(0.05), Reset()), "connection broke"),
+    "closed": ((Head(), *text("some"), CloseEarly()), "connection broke"),
+    "nothing": ((Reset(),), "connection broke"),
+    "half a frame": ((Head(), *text("some"), RawBytes(b"\x00\x00\x00\x50")), "broken stream"),
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+async def test_nothing_is_put_into_the_mouth_of_a_service(how, looking, sim):
+    """Where an answer breaks, the gateway says how, after how much; the service said nothing, and was reached."""
+    script, short = BREAKS[how]
+    app, viewer = await looking(retry={"attempts": 1})
+    sim.enqueue(script)
+    exchange = await ask("anthropic", "Hello", stream=True).run(app)
+    told, call = await viewer.see("failure"), await viewer.last()
+    (attempt,) = told["attempts"]
+
+    assert "words" not in attempt and "message" not in attempt
+    assert call["remarks"][0]["words"] == short
+    if short == "connection broke":
+        assert (
+            "the connection broke off" in attempt["found"] and "the connection broke off" in exchange.content.decode()
+        )
+        assert (attempt["bytes"] > 0) == (how != "nothing")
+    assert "ReadError" not in exchange.content.decode()
+
+
+async def test_what_a_service_says_within_its_answer_is_its_own(looking, sim):
+    """An exception of its stream, in its words."""
+    app, viewer = await looking(retry={"attempts": 1})
+    sim.enqueue((Head(), ExceptionFrame("ThrottlingException", "Slow down, please."), Pause(0.05), *text("more")))
+    await ask("anthropic", "Hello", stream=True).run(app)
+    (attempt,) = (await viewer.see("failure"))["attempts"]
+
+    assert "Slow down, please." in attempt["message"] and "found" not in attempt
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
+from datetime import UTC, datetime
 
 import anyio
 import pytest
 
-from kiro_asgi import ConfigError, create_app, mount
+from kiro_asgi import Client, ConfigError, create_app, mount
 from kiro_asgi.asgi.exchange.observation import Observers
 from kiro_asgi.inspector.site import Inspector
+from kiro_asgi.quota.settings import hash_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, get, http_scope
 from tests.parts import part_of
@@ -257,3 +260,32 @@ async def test_state(gateway, sim):
     assert "claude-sonnet-4.5" in told["models"]["kiro"] and told["version"]
     assert "sk-secret" not in json.dumps(told) and SECRET not in json.dumps(told)
     assert isinstance(told["allowances"], dict)
+
+
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ({"disabled": True}, "disabled_api_key", "client's key disabled"),
+        ({"expires": PAST.isoformat()}, "expired_api_key", "client's key expired"),
+    ],
+)
+@pytest.mark.parametrize("by_host", [False, True])
+async def test_a_key_that_is_not_valid_is_named(by_host, more, code, words, caplog):
+    """Whether it is disabled or has expired is said, and whose it is: to the operator, not to the client."""
+    named = {"keys": {"cyd": {"hash": hash_of(b"k"), **more}}}
+    if by_host:
+        client = Client(name="cyd", disabled="disabled" in more, expires=PAST if "expires" in more else None)
+        app = create_app({"inspector": ON}, simulate=True, keys=lambda shown: client)
+    else:
+        app = create_app({"inspector": ON, **named}, simulate=True)
+    with caplog.at_level(logging.INFO, "kiro_asgi.access"):
+        refused = await ask("openai", "hi", stream=False).run(app)
+    (call,) = (await asked("/api/calls", cookie=await signed_in(app)).run(app)).json()["calls"]
+
+    assert (refused.status, "cyd" in refused.content.decode()) == (401, False)
+    assert call["principal"] == ("host:cyd" if by_host else "key:cyd")
+    assert (call["remarks"][0]["words"], call["code"]) == (words, code)
+    assert f"principal={call['principal']}" in caplog.text

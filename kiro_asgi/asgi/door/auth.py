@@ -386,10 +386,10 @@ class Authenticator:
                 code="unknown_user",
             )
         if found.client.disabled:
-            raise KeyExpired(f"this {what} is disabled; ask for another one", code="disabled_api_key")
+            raise KeyExpired(f"this {what} is disabled; ask for another one", "disabled_api_key", found.principal)
         left = found.client.expires_at - self._clocks.wall()
         if left <= 0:
-            raise KeyExpired(f"this {what} has expired; ask for a new one", code="expired_api_key")
+            raise KeyExpired(f"this {what} has expired; ask for a new one", "expired_api_key", found.principal)
         if left <= SOON:
             self._remind(found.principal, left)
         return found

@@ -17,7 +17,7 @@ from kiro_asgi.asgi.protocol import Disconnected, Listener, Receive, Scope, Send
 from kiro_asgi.asgi.routing import PROBES, Routes
 from kiro_asgi.dialects.base import Dialect
 from kiro_asgi.dialects.manifest import WEBSOCKET, Endpoint
-from kiro_asgi.errors import InternalError, KiroAsgiError, StoreUnavailable, UnknownModel
+from kiro_asgi.errors import InternalError, KeyExpired, KiroAsgiError, StoreUnavailable, UnknownModel
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.lookups import OWNER
 from kiro_asgi.observers.base import Outcome
@@ -89,7 +89,11 @@ class Door:
         if call.observation is not None:
             call.observation.route = endpoint.path
         if endpoint not in PROBES:
-            identified = await self._auth.identify(call.scope)
+            try:
+                identified = await self._auth.identify(call.scope)
+            except KeyExpired as refusal:
+                call.principal = refusal.principal  # so that the operator sees whose key it is
+                raise
             call.principal, call.client = identified.principal, identified.client
             OWNER.set(call.principal)
         if call.observation is not None:

@@ -49,6 +49,7 @@ function attempt(each) {
   const good = each.outcome === "complete";
   return h("li", {},
     h("span", { class: good ? "good" : "bad" }, `${each.upstream}${each.status ? `, status ${each.status}` : ""}: ${each.said ?? each.outcome ?? "under way"}`), each.error ? h("code", { class: "note" }, ` ${each.error} ${each.code ?? ""}`) : "",
+    each.found ? h("p", {}, `${each.found}${each.bytes ? `, after ${bytes(each.bytes)} of the answer` : ""}`) : "",
     each.message ? h("p", {}, each.message) : "",
     each.words ? h("pre", { class: "words", tabindex: "0" }, each.words) : "");
 }
@@ -65,7 +66,7 @@ export async function answerOf(call) {
     told.end ? h("p", {}, `Stopped because: ${finishes(told.end.reason)}${told.end.sequence ? ` (${told.end.sequence})` : ""}`, h("span", { class: "note" }, told.end.said_by ? ` · decided by the stage ${told.end.said_by}` : " · inferred, since nothing says so"))
       : told.blocks.length ? h("p", { class: "bad" }, "The answer broke off here: it has no end.") : told.why || told.sent ? "" : h("p", { class: "note" }, "There is no answer: the call ended before one began."),
     told.end ? remarks(told.end) : "",
-    failed ? h("h3", {}, "What the services said") : "",
+    failed ? h("h3", {}, "What came of each attempt") : "",
     failed ? h("ol", { class: "attempts" }, ...told.attempts.map(attempt)) : "",
   ];
 }

@@ -7,7 +7,8 @@ import { compareOf } from "./compare.js";
 import { conversationOf } from "./conversation.js";
 import { h, table } from "./dom.js";
 import { clock, count, finishes, model, money, pace, seconds, standing, tokens } from "./format.js";
-import { problemsOf } from "./problem.js";
+import { failureOf, problemsOf } from "./problem.js";
+import { reportOf } from "./report.js";
 import { requestOf } from "./request.js";
 import { streamOf } from "./stream.js";
 import { timeline } from "./timeline.js";
@@ -46,18 +47,6 @@ function attempts(call) {
   ]), 6);
 }
 
-/** The facts of a call for a report; all that others wrote stands between marks. @param {any} call */
-function markdown(call) {
-  const quoted = (/** @type {unknown} */ value) => `\`${String(value).replace(/[`\s]+/g, " ")}\``;
-  const rows = [
-    ["Request", `${call.method} ${call.route || call.path}`], ["Model", model(call)], ["Upstream", call.upstream], ["Outcome", `${call.status ?? ""} ${call.outcome ?? call.state}`],
-    ["Error", call.error && `${call.error} ${call.code ?? ""}`], ["Stopped because", call.finish], ["Took", seconds(call.seconds)], ["First content", seconds(call.first)],
-    ["Tokens", tokens(call.usage)], ["Rules", (call.rules ?? []).join(", ")], ["Notices", Object.keys(call.notices ?? {}).join(", ")], ["Id", call.id],
-  ].filter(([, value]) => value);
-  const tries = call.tries.map((/** @type {any} */ each) => `${each.number}. ${quoted(each.upstream)} ${quoted(each.model)} ${each.status ?? ""} ${each.outcome ?? "under way"} ${each.error ?? ""} ${quoted(each.code ?? "")}, ${seconds(each.seconds)}`);
-  return [...rows.map(([name, value]) => `- ${name}: ${quoted(value)}`), "", "Attempts:", "", ...tries, ""].join("\n");
-}
-
 /** What may be taken away, and whether it stays. @param {any} call */
 function exportsOf(call) {
   const query = (/** @type {Record<string, string>} */ more) => new URLSearchParams({ call: call.id, ...more });
@@ -74,7 +63,7 @@ function exportsOf(call) {
   const file = (/** @type {string} */ words, /** @type {string} */ address) => h("a", { href: address, download: "" }, words);
   const summary = h("button", { type: "button", click: async () => {
     try {
-      await navigator.clipboard.writeText(markdown(call));
+      await navigator.clipboard.writeText(reportOf(call, await failureOf(call)));
       told.textContent = "Copied.";
     } catch (error) {
       told.textContent = /** @type {Error} */ (error).message;

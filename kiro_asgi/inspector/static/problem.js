@@ -23,7 +23,7 @@ function partial(each) {
     each.why ? h("p", { class: "note" }, `Left out, because ${why(each.why)}.`) : "");
 }
 
-/** @param {any} each */
+/** What a service sent of its own accord, and nothing else. @param {any} each */
 function words(each) {
   return h("section", { class: "block", "aria-label": `What ${each.upstream} said` },
     h("h3", {}, `What ${each.upstream} said`, h("span", { class: "note" }, ` in attempt ${each.number}${each.status ? `, with status ${each.status}` : ""}`)),
@@ -31,13 +31,24 @@ function words(each) {
     each.words ? h("pre", { class: "words", tabindex: "0" }, each.words) : "");
 }
 
+/** How an attempt ended of which the service said nothing. @param {any} each */
+function found(each) {
+  return h("p", { class: "note" }, `Attempt ${each.number}, at ${each.upstream}: ${each.found}${each.bytes ? `, after ${bytes(each.bytes)} of the answer` : ""}.`);
+}
+
+/** How a call failed, as far as that is kept; of a good call there is nothing to ask for. @param {any} call */
+export async function failureOf(call) {
+  return call.remarks?.length && call.recorded ? ask(`failure?${new URLSearchParams({ call: call.id })}`).catch(() => null) : null;
+}
+
 /** Nothing for a good call. @param {any} call @returns {Promise<import("./dom.js").Child[]>} */
 export async function problemsOf(call) {
   if (!call.remarks?.length) return [];
-  const told = call.recorded ? await ask(`failure?${new URLSearchParams({ call: call.id })}`).catch(() => null) : null;
+  const told = await failureOf(call);
   return [h("section", { class: "problems", "aria-label": "What happened" },
     h("h3", {}, "What happened"),
     h("ul", {}, ...call.remarks.map(remark)),
     ...(told?.partial ?? []).map(partial),
+    ...(told?.attempts ?? []).filter((/** @type {any} */ each) => each.found).map(found),
     ...(told?.attempts ?? []).filter((/** @type {any} */ each) => each.words || each.message).map(words))];
 }
