@@ -70,7 +70,6 @@ from kiro_asgi.net.retry import RetryPolicy
 from kiro_asgi.observers.base import Observer
 from kiro_asgi.observers.logs import AccessLog
 from kiro_asgi.quota.base import Ledger, UsageRow
-from kiro_asgi.quota.clients import clients_of
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.settings import Allowance, standing_of
 from kiro_asgi.stages.estimate import Calibration, Estimator, TokenEstimator
@@ -304,9 +303,8 @@ class _Parts:
         """All that clients and groups have; ``None`` where the host's table has clients of its own."""
         if self._additions.keys is not None:
             return None
-        settings = self._settings
-        clients = clients_of(settings.keys, settings.groups, settings.quotas)
-        return (settings.quotas, *(each.limits for each in clients.values()), *settings.groups.values())
+        settings, clients = self._settings, self._auth.clients.values()
+        return (settings.quotas, *(each.limits for each in clients), *settings.groups.values())
 
     @cached_property
     def _prices(self) -> Prices:

@@ -27,7 +27,7 @@ def test_presets_are_the_choices_and_hold_legal_values():
     assert {"native"}.union(*(leaf.declared.presets for leaf in known.values())) == {*rule.words}
     for preset in rule.words:
         values = preset_values(Settings, preset)
-        assert violations(Settings, values) == ()
+        assert violations(Settings, (), values) == ()
         assert not [path for path, value in values.items() if defaults[path] == value]
 
 

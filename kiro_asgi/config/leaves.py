@@ -55,22 +55,70 @@ class Leaf:
         return self.path.rpartition(".")[2]
 
 
-def leaves(root: type, members: Iterable[str] = ()) -> dict[str, Leaf]:
-    """Every setting below *root* by its path, in the order of the source.
+@frozen(eq=False)
+class Leaves(Mapping[str, Leaf]):
+    """Every setting below a root by its path, in the order of the source.
 
-    *members* are the paths of the families' tables, e.g. ``custom.ollama``.
+    Those of families' tables, of which there may be very many, are made when they are asked for.
     """
-    return {leaf.path: leaf for leaf in _walk(root, tuple(members))}
+
+    _root: type
+    _kinds: Mapping[str, type]
+    """The families' tables, e.g. ``custom.ollama``, and the class of each."""
+
+    def __getitem__(self, path: str) -> Leaf:
+        table, _, name = path.rpartition(".")
+        kind = self._kinds.get(table)
+        if kind is None:
+            return _fixed_by_path(self._root)[path]
+        own = _fixed_by_path(kind)[name]
+        return Leaf(path, own.type, own.default, own.secret, own.owner, own.declared)
+
+    def __iter__(self) -> Iterator[str]:
+        tables: dict[str, list[str]] = {}
+        for table in self._kinds:
+            tables.setdefault(table.partition(".")[0], []).append(table)
+        for name, paths in _places(self._root):
+            if paths is None:
+                for table in tables.get(name, ()):
+                    yield from (f"{table}.{own}" for own in _fixed_by_path(self._kinds[table]))
+            else:
+                yield from paths
+
+    def __len__(self) -> int:
+        return len(_fixed_by_path(self._root)) + sum(len(_fixed_by_path(kind)) for kind in self._kinds.values())
+
+    def near(self, table: str) -> Mapping[str, str]:
+        """Paths to look among for what was meant in *table*, and the table of each: of very many, only its own."""
+        if (kind := self._kinds.get(table)) is not None:
+            return {f"{table}.{name}": table for name in _fixed_by_path(kind)}
+        return {path: leaf.table for path, leaf in _fixed_by_path(self._root).items()}
 
 
-def slices(root: type) -> dict[str, type]:
+def leaves(root: type, members: Iterable[str] = ()) -> Leaves:
+    """Every setting below *root*; *members* are the paths of the families' tables, e.g. ``custom.ollama``."""
+    known = families(root)
+    return Leaves(root, {path: kind for path in members if (kind := known.get(path.partition(".")[0])) is not None})
+
+
+def slices(root: type) -> Mapping[str, type]:
     """The nested classes directly below *root*, by field name."""
-    return {name: kind for name, kind in _fields(root) if attrs.has(kind)}
+    return _slices(root)
 
 
-def families(root: type) -> dict[str, type]:
+def families(root: type) -> Mapping[str, type]:
     """The classes of the families' members, by field name."""
-    return {name: kind for name, hint in _fields(root) if (kind := _member(hint)) is not None}
+    return _families(root)
+
+
+@cache
+def _slices(root: Any) -> Mapping[str, type]:
+    return MappingProxyType({name: kind for name, kind in _fields(root) if attrs.has(kind)})
+
+
+@cache
+def _families(root: Any) -> Mapping[str, type]:
+    return MappingProxyType({name: kind for name, hint in _fields(root) if (kind := _member(hint)) is not None})
 
 
 def members_of(root: type, paths: Iterable[str]) -> tuple[str, ...]:
@@ -81,7 +129,8 @@ def members_of(root: type, paths: Iterable[str]) -> tuple[str, ...]:
 
 def tables(root: type, members: Iterable[str] = ()) -> dict[str, type]:
     """Every table of settings and its class: those that always exist, and *members*."""
-    return slices(root) | {path: families(root)[path.partition(".")[0]] for path in members}
+    known = families(root)
+    return {**slices(root), **{path: known[path.partition(".")[0]] for path in members}}
 
 
 def preset_values(root: type, preset: str) -> dict[str, Any]:
@@ -92,8 +141,31 @@ def preset_values(root: type, preset: str) -> dict[str, Any]:
 
 def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
     """The values of *tree*, by path."""
-    named = (f"{family}.{name}" for family in families(type(tree)) for name in getattr(tree, family))
-    return {path: _at(tree, path) for path in leaves(type(tree), named)}
+    return {path: getattr(holder, path.rpartition(".")[2]) for path, _, holder in _placed(tree)}
+
+
+def tables_in(tree: attrs.AttrsInstance) -> Iterator[str]:
+    """The families' tables of *tree*."""
+    return (f"{family}.{name}" for family in families(type(tree)) for name in getattr(tree, family))
+
+
+def stated_in(tree: attrs.AttrsInstance) -> dict[str, Any]:
+    """Those of them that are not the default's very objects: of very many tables only what was written."""
+    found = ((path, own, getattr(holder, own.name)) for path, own, holder in _placed(tree))
+    return {path: value for path, own, value in found if value is not own.default}
+
+
+def _placed(tree: attrs.AttrsInstance) -> Iterator[tuple[str, Leaf, Any]]:
+    """Path of each setting, its declaration by the path within its table or the root, and what holds the value."""
+    root = type(tree)
+    for name, paths in _places(root):
+        if paths is None:
+            for member, table in getattr(tree, name).items():
+                kind: Any = type(table)
+                yield from ((f"{name}.{member}.{own}", it, table) for own, it in _fixed_by_path(kind).items())
+        else:
+            holder = tree if paths == (name,) else getattr(tree, name)
+            yield from ((path, _fixed_by_path(root)[path], holder) for path in paths)
 
 
 def mappings_in(tree: attrs.AttrsInstance) -> dict[str, Any]:
@@ -114,10 +186,12 @@ def assemble(root: type[T], values: Mapping[str, Any]) -> T:
         head, _, name = path.rpartition(".")
         (nested.setdefault(head, {}) if head else top)[name] = value
     built = {name: kind(**nested.get(name, {})) for name, kind in slices(root).items()}
-    for family, kind in families(root).items():
-        tables = {head.partition(".")[2]: table for head, table in nested.items() if head.startswith(f"{family}.")}
-        built[family] = {name: kind(**table) for name, table in tables.items()}
-    return root(**built, **top)
+    members: dict[str, dict[str, Any]] = {family: {} for family in families(root)}
+    for head, table in nested.items():
+        family, _, name = head.partition(".")
+        if name:
+            members[family][name] = families(root)[family](**table)
+    return root(**built, **members, **top)
 
 
 @cache
@@ -136,26 +210,27 @@ def _member(hint: Any) -> type | None:
     return next((kind for kind in get_args(hint) if attrs.has(kind)), None)
 
 
-def _walk(root: type, members: tuple[str, ...], at: str = "") -> Iterator[Leaf]:
+@cache
+def _fixed_by_path(root: Any) -> Mapping[str, Leaf]:
+    """The settings that always exist below *root*."""
+    return MappingProxyType({leaf.path: leaf for leaf in _walk(root)})
+
+
+@cache
+def _places(root: Any) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+    """Each field of *root* with the paths of the settings that always exist there; ``None`` for a family."""
+    fixed = tuple(_fixed_by_path(root))
+    return tuple(
+        (name, None if _member(hint) is not None else tuple(it for it in fixed if it.partition(".")[0] == name))
+        for name, hint in _fields(root)
+    )
+
+
+def _walk(root: type, at: str = "") -> Iterator[Leaf]:
     hints = _hints(root)
     for it in attrs.fields(root):
         hint = hints[it.name]
         if attrs.has(hint):
-            yield from _fixed(hint, f"{at}{it.name}.")
-        elif (kind := _member(hint)) is not None:
-            for member in (path for path in members if path.startswith(f"{it.name}.")):
-                yield from _walk(kind, (), f"{member}.")
-        else:
+            yield from _walk(hint, f"{at}{it.name}.")
+        elif _member(hint) is None:
             yield Leaf(at + it.name, hint, it.default, it.repr is False, root, Declared.of(it))
-
-
-@cache
-def _fixed(kind: type, at: str) -> tuple[Leaf, ...]:
-    """The settings of a table that always exists."""
-    return tuple(_walk(kind, (), at))
-
-
-def _at(tree: Any, path: str) -> Any:
-    for name in path.split("."):
-        tree = tree[name] if isinstance(tree, Mapping) else getattr(tree, name)
-    return tree

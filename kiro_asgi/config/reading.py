@@ -171,13 +171,12 @@ def _values(root: type, mapping: Mapping[str, Any], place: str) -> Iterator[Give
         elif path in tables:
             yield Given(source, problem="is empty" if value == {} else "must be a table of settings")
         elif path.rpartition(".")[0] in members:
-            yield _unknown(source, path, {leaf.path: leaf.table for leaf in known.values()})
+            yield _unknown(source, path, known.near(path.rpartition(".")[0]))
         elif problem := _misnamed(root, path) or GONE.get(path):
             yield Given(source, problem=problem)
         else:
-            there = {leaf.path: leaf.table for leaf in known.values()}
-            if isinstance(value, Mapping):
-                there = {name: name for name in (*tables, *offered())}
+            lasting = (*slices(root), *families(root), *offered())
+            there = {name: name for name in lasting} if isinstance(value, Mapping) else known.near("")
             yield _unknown(source, path, there)
 
 

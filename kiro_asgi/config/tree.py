@@ -30,7 +30,16 @@ from kiro_asgi.config.gateway import (
     ToolSettings,
 )
 from kiro_asgi.config.installed import Party, including
-from kiro_asgi.config.leaves import Leaf, assemble, leaves, mappings_in, members_of, values_of
+from kiro_asgi.config.leaves import (
+    Leaf,
+    assemble,
+    leaves,
+    mappings_in,
+    members_of,
+    stated_in,
+    tables_in,
+    values_of,
+)
 from kiro_asgi.config.reading import SettingsReading, read_environment, read_mapping, read_toml
 from kiro_asgi.config.validation import no_tables, require, unnameable, violations
 from kiro_asgi.quota.settings import CredentialSettings, GroupSettings, KeySettings, QuotaSettings
@@ -113,7 +122,7 @@ class Settings(BuiltinSettings):
         require(no_tables(self))
         for name, value in _read_tables(self).items():
             object.__setattr__(self, name, value)  # frozen for everybody else
-        require(unnameable(self) or violations(type(self), values_of(self)))
+        require(unnameable(self) or violations(type(self), tables_in(self), stated_in(self)))
 
     @classmethod
     def including(cls, *parties: Party) -> type[Self]:

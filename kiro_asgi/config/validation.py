@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.config.gateway import LimitSettings
-from kiro_asgi.config.leaves import Leaf, families, leaves, members_of, slices, tables
+from kiro_asgi.config.leaves import Leaf, families, leaves, slices, tables
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.setting import UPSTREAM, Shape
 from kiro_asgi.upstreams.manifest import manifests_in
@@ -17,9 +18,14 @@ def misnamed(root: type, family: str, name: str) -> str:
     """The problem with a name in *family*, as a message that follows it; empty when there is none."""
     if not UPSTREAM.fits(name):
         return f"the name must be {UPSTREAM.words}"
+    return "the name is taken; it has settings of its own" if name in _taken(root, family) else ""
+
+
+@cache
+def _taken(root: type, family: str) -> frozenset[str]:
+    """Names that no member of *family* can have."""
     upstreams = {field for field, _ in manifests_in(root)}
-    taken = upstreams - families(root).keys() if family in upstreams else ()
-    return "the name is taken; it has settings of its own" if name in taken else ""
+    return frozenset(upstreams - families(root).keys() if family in upstreams else ())
 
 
 def unnameable(tree: object) -> tuple[str, ...]:
@@ -64,10 +70,13 @@ def conflicts(root: type, members: Iterable[str], values: Mapping[str, Any]) -> 
         placed = any(values.get(f"{table}.{name}") for name in ("endpoint", "credentials_file"))
         if table.partition(".")[0] in upstreams and not placed:
             yield f"{table}.endpoint", "must be set"
+    by_table: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        table, _, name = path.rpartition(".")
+        by_table.setdefault(table, {})[name] = value
     for table, kind in tables(root, named).items():
         if (within := getattr(kind, "conflicts", None)) is not None:
-            own = {path.removeprefix(f"{table}."): it for path, it in values.items() if path.startswith(f"{table}.")}
-            yield from ((f"{table}.{name}", words) for name, words in within(own))
+            yield from ((f"{table}.{name}", words) for name, words in within(by_table.get(table, {})))
     if "*" in values.get("cors.origins", ()) and values.get("client.trust_host"):
         yield "cors.origins", "* lets every page act for users of the host (client.trust_host); name the origins"
     yield from _body_conflicts(values)
@@ -110,9 +119,9 @@ def complaint(leaf: Leaf, value: Any) -> str:
     return words if isinstance(rule, Shape) else words + _shown(leaf, value)
 
 
-def violations(root: type, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """One line for every value that breaks its rule, and for all that do not go together."""
-    members = members_of(root, values)
+def violations(root: type, members: Iterable[str], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """One line for every value that breaks its rule, and for all that do not go together; see `conflicts`."""
+    members = tuple(members)
     known = leaves(root, members)
     found = ((path, complaint(known[path], value)) for path, value in values.items())
     return tuple(f"{path}: {words}" for path, words in (*found, *conflicts(root, members, values)) if words)

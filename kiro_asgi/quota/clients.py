@@ -16,6 +16,11 @@ from kiro_asgi.quota.settings import MOST_COUNTED, Allowance, GroupSettings, Key
 
 _NAME_CHARACTERS: Final = 200
 
+_LIMITS: Final = tuple(it.name for it in fields(Allowance))
+
+NO_LIMITS: Final = Allowance()
+"""Nothing is limited."""
+
 
 def _text(given: object, attribute: Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_CHARACTERS or not value.isprintable():
@@ -31,7 +36,9 @@ def _numbers(limits: Allowance) -> Allowance:
     """
     if not isinstance(limits, Allowance):
         raise ValueError(f"limits must be a kiro_asgi.Allowance, not {limits!r:.60}")
-    given: dict[str, Any] = {it.name: getattr(limits, it.name) for it in fields(Allowance)}
+    if limits is NO_LIMITS:
+        return limits
+    given: dict[str, Any] = {name: getattr(limits, name) for name in _LIMITS}
     for name, value in given.items():
         if not _is_countable(value):
             raise ValueError(f"limits.{name} must be a number from 0, which is no limit, to 2**53, not {value!r:.60}")
@@ -51,6 +58,8 @@ def _patterns(given: Iterable[str]) -> tuple[str, ...]:
     Raises:
         ValueError: It is one text, or not several.
     """
+    if given == ():
+        return ()
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         patterns = tuple(given)  # first, as an iterator gives its items once: none left would permit everything
         if all(isinstance(each, str) for each in patterns):
@@ -153,7 +162,8 @@ def limited_by(client: Client, usual: Allowance, groups: Mapping[str, GroupSetti
 
 
 def _completed(limits: Allowance, others: Allowance) -> Allowance:
-    return Allowance(**{it.name: getattr(limits, it.name) or getattr(others, it.name) for it in fields(Allowance)})
+    found = {name: value for name in _LIMITS if (value := getattr(limits, name) or getattr(others, name))}
+    return Allowance(**found) if found else NO_LIMITS
 
 
 def clients_of(
@@ -164,10 +174,11 @@ def clients_of(
     Raises:
         ConfigError: There is no such group.
     """
-    return {name: limited_by(_client(name, key, groups), usual, groups) for name, key in keys.items()}
+    there = {name: Group(name=name, limits=_completed(table, NO_LIMITS)) for name, table in groups.items()}
+    return {name: _client(name, key, there, usual) for name, key in keys.items()}
 
 
-def _client(name: str, key: KeySettings, groups: Mapping[str, GroupSettings]) -> Client:
+def _client(name: str, key: KeySettings, groups: Mapping[str, Group], usual: Allowance) -> Client:
     if key.group and key.group not in groups:
         there = ", ".join(groups) or "none"
         raise ConfigError(
@@ -175,8 +186,8 @@ def _client(name: str, key: KeySettings, groups: Mapping[str, GroupSettings]) ->
         )
     return Client(
         name=name,
-        limits=_completed(key, Allowance()),
-        group=Group(name=key.group) if key.group else None,
+        limits=_completed(key, usual),
+        group=groups[key.group] if key.group else None,
         models=key.models,
         upstreams=key.upstreams,
         expires=datetime.fromisoformat(key.expires) if key.expires else None,

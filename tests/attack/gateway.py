@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -71,6 +72,12 @@ def _sqlite(name: str) -> dict[str, str]:
     return {"KIRO_ASGI__STATE__ENGINE": "sqlite", "KIRO_ASGI__STATE__PATH": name}
 
 
+def _many_keys() -> bytes:
+    """A file of settings with twenty thousand keys, of which each opens the gateway."""
+    digests = (sha256(b"many-%d" % at).hexdigest() for at in range(20_000))
+    return "".join(f'[keys.many{at}]\nhash = "sha256:{it}"\n\n' for at, it in enumerate(digests)).encode()
+
+
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
     "large": Setting(),
@@ -110,6 +117,7 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
         }
     ),
     "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
+    "many-keys": Setting({"KIRO_ASGI_CONFIG": "gateway.toml"}, there={"gateway.toml": _many_keys()}),
     "hung": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.hung"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does

@@ -291,6 +291,9 @@ class Authenticator:
     _keys: Mapping[str, Identified] = field(init=False, repr=False)
     """By hash, those of the settings."""
 
+    clients: Mapping[str, Client] = field(init=False, repr=False)
+    """Those that have keys in the settings, by the names of their keys."""
+
     _anyone: Client = field(init=False, repr=False)
     """A client of whom nothing is known but who it is."""
 
@@ -301,7 +304,8 @@ class Authenticator:
             known = hash_of(key.encode())
             keys[known] = Identified(f"{KEY}{known.rpartition(':')[2][:8]}", anyone)
         named = self._settings.keys
-        for name, client in clients_of(named, self._settings.groups, self._settings.quotas).items():
+        clients = clients_of(named, self._settings.groups, self._settings.quotas)
+        for name, client in clients.items():
             if named[name].hash in keys:
                 raise ConfigError(
                     f"keys.{name}.hash: is the hash of another key, too; remove one of them", code="keys.hash"
@@ -314,6 +318,7 @@ class Authenticator:
                 code="no_client_auth",
             )
         object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "clients", clients)
         object.__setattr__(self, "_anyone", anyone)
         object.__setattr__(self, "_table", None if self._find is None else self._new_table(self._find))
 

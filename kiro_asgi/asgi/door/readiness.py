@@ -98,7 +98,7 @@ def problems_with(
         find: Finds clients in a table of the host's; ``None`` where it has none.
     """
     found: list[str] = []
-    for tables, make in _parts(in_effect(settings), keys_elsewhere, find):
+    for tables, make in _parts(in_effect(settings), faulty, keys_elsewhere, find):
         if not any(table in faulty for table in tables):
             try:
                 make()
@@ -107,14 +107,17 @@ def problems_with(
     return tuple(dict.fromkeys(found))
 
 
-def _parts(settings: Settings, keys_elsewhere: Mapping[str, str], find: Find | None) -> Iterator[Part]:
+def _parts(
+    settings: Settings, faulty: Collection[str], keys_elsewhere: Mapping[str, str], find: Find | None
+) -> Iterator[Part]:
     any_upstream = tuple(each.path for each in all_of(settings))
     found = tuple(each for each in set_up(settings, ThisMachine()) if each.settings.configured)
     tables = tuple(each.path for each in found)
     named = tuple(f"keys.{name}" for name in settings.keys)
     groups = tuple(f"groups.{name}" for name in settings.groups)
     yield ("client", *named, *groups), partial(Authenticator, settings, find=find)
-    yield (*named, *groups), partial(clients_of, settings.keys, settings.groups, settings.quotas)
+    if "client" in faulty:  # else they were made for those who show the keys
+        yield (*named, *groups), partial(clients_of, settings.keys, settings.groups, settings.quotas)
     yield ("prices",), partial(new_prices, settings.prices)
     stores = (name for name, _ in extensions_in(type(settings), StoreManifest))
     yield ("state", *stores), partial(new_store, settings, Clocks())

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from attrs import define, field, frozen
 
 from kiro_asgi.config import Settings
-from kiro_asgi.config.leaves import leaves, members_of, values_of
+from kiro_asgi.config.leaves import leaves, stated_in, tables_in
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.observers.logs import FIELDS_ATTRIBUTE
@@ -60,10 +60,10 @@ class Secrets:
 
 
 def secrets_in(settings: Settings) -> Iterator[str]:
-    """The secrets that stand in settings: of a URL its user and password, of a header its value."""
-    values = values_of(settings)
-    known = leaves(type(settings), members_of(type(settings), values))
-    for path, value in values.items():
+    """The secrets that stand in settings and that others could quote: of a URL its user and password, of a header its
+    value; no hash."""
+    known = leaves(type(settings), tables_in(settings))
+    for path, value in stated_in(settings).items():
         if known[path].secret:
             for text in value if isinstance(value, tuple) else (value,):
                 yield from _parts(known[path].name, text)
@@ -81,6 +81,8 @@ def _parts(name: str, text: str) -> Iterator[str]:
         case "proxy" | "url":
             user = text.partition("://")[2].rpartition("@")[0]
             yield from (unquote(user), user, unquote(user.partition(":")[2]))
+        case "hash":  # of a client's key: it opens nothing, nobody is sent it, and there may be very many
+            return
         case "headers":
             yield text.partition("=")[2]
         case _:

@@ -1,0 +1,41 @@
+"""The rows about keys of clients: very many of them, and files that are changed while a gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+from attrs import evolve
+
+from tests.attack.rows import Attack, row
+
+
+async def _refused_after(attack: Attack, key: str, seconds: float) -> float:
+    """Seconds until *key* is refused; as many as may be where it still is not."""
+    client, began = evolve(attack.client, key=key), time.monotonic()
+    while (taken := time.monotonic() - began) < seconds:
+        if (await client.get("/v1/models")).status == 401:
+            return taken
+        await asyncio.sleep(0.05)
+    return seconds
+
+
+@row(
+    "the file with 20,000 keys without one of them, and SIGHUP, twice",
+    "that key is refused within six seconds, and the others are not",
+    gateway="many-keys",
+    seconds=30,
+)
+async def many_keys(attack: Attack) -> None:
+    path = attack.gateway.folder / "gateway.toml"
+    for gone in (7, 19_999):
+        key, other = evolve(attack.client, key=f"many-{gone}"), evolve(attack.client, key=f"many-{gone - 1}")
+        attack.typed(await key.get("/v1/models"), 200)
+        head, _, rest = path.read_text().partition(f"[keys.many{gone}]")
+        path.write_text(head + rest.partition("\n\n")[2])
+        attack.gateway.process.send_signal(signal.SIGHUP)
+        taken = await _refused_after(attack, key.key, 10)
+        attack.note(f"refused after {taken:.1f} s")
+        attack.want(taken < 6, f"the key is taken for {taken:.1f} s")
+        attack.typed(await other.get("/v1/models"), 200)
