@@ -32,7 +32,7 @@ BOUNDED = {
         f"_Parts._{part}": COMPOSED
         for part in ("clocks", "named_providers", "providers", "recorded", "secrets", "store", "taping", "token")
     },
-    "config.leaves": {"_fixed": OWN, "_walk": OWN},
+    "config.leaves": {"_walk": OWN},
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {
         "_document": REQUEST,
