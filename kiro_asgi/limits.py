@@ -375,6 +375,14 @@ TAPE_TRIALS: Final = 400
 
 # Numbers.
 
+OWED_COUNTS: Final = 10_000
+"""Limits of which a process remembers what is to be taken while the shared counters cannot be reached; of further ones
+what was reserved stays."""
+
+CHOICES: Final = 128
+"""Answers to one request (``n``, ``candidateCount``, …) that limits reserve for, the most that OpenAI makes.  A request
+for more reserves as many, and is charged for all that come."""
+
 LARGEST_COUNT: Final = 2**53
 """Largest number of tokens or bytes that is taken from a service: every JSON reader has it exactly, and no true one is
 larger.  A larger one counts as absent."""

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.base import Dialect, ResponseMeta
+from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import structure_value
@@ -97,6 +98,9 @@ class RequestPeek:
     max_tokens: int | None = None
     """Most tokens that the answer may have; ``None`` where the client does not say."""
 
+    choices: int = 1
+    """Answers that the client asks for at once."""
+
     @property
     def thinking(self) -> bool:
         """Whether thinking was explicitly asked for."""
@@ -140,7 +144,15 @@ def peek_at(
     if not request.model:
         raise no_value("model", NO_MODEL)
     longest = next((most for name in max_tokens if (most := count_of(document, name)) is not None), None)
-    return RequestPeek(body, request.model, bool(request.stream), tools(document), frozenset(asks(document)), longest)
+    return RequestPeek(
+        body,
+        request.model,
+        bool(request.stream),
+        tools(document),
+        frozenset(asks(document)),
+        longest,
+        choices_of(document),
+    )
 
 
 # The answer.
@@ -177,6 +189,9 @@ class Sign:
 
     tier: Tier | None = None
     """The service tier that answers."""
+
+    opening: bool = False
+    """Whether *usage* is from before the answer, of which it has a token or so."""
 
 
 @frozen(kw_only=True)
@@ -264,6 +279,9 @@ class PassthroughStage:
     """The last tier that the service has named."""
 
     _reports: Reports | None = field(init=False, default=None)
+    counted: bool = field(init=False, default=False)
+    """Whether the service has counted the answer, as far as it has come."""
+
     _written: float = field(init=False, default=0.0)
 
     def __attrs_post_init__(self) -> None:
@@ -342,12 +360,15 @@ class PassthroughStage:
         try:
             document = loads(body)
         except JsonError as why:
-            raise _undecodable() from why
+            self.failure = _undecodable()
+            raise self.failure from why
         if type(document) is not dict:
-            raise _undecodable()
+            self.failure = _undecodable()
+            raise self.failure
         sign = self._format.read(document)
         if sign.failed:
-            raise self._fault(encode_sse("error", body))
+            self.failure = self._fault(encode_sse("error", body))
+            raise self.failure
         self._estimate(body)
         self._count(sign)
         self.ended = True
@@ -451,10 +472,12 @@ class PassthroughStage:
         if sign.usage is not None:
             self._reports = self._reports or Reports(self._format.counts)
             self._reports.take(sign.usage)
+            if not sign.opening and self._reports.counts.output_tokens is not None:
+                self.counted = True
 
     def _estimate(self, data: bytes) -> None:
         """Add what the model has written in *data*, unless the service has counted: most do so at the end."""
-        if self._reports is None:
+        if not self.counted:
             for match in _WRITTEN.finditer(data):
                 self._written += _ESTIMATOR.estimate_tokens(_text(match[1]))
 

@@ -515,6 +515,7 @@ class Metering:
 
     amount: float
     unit: str = ""
+    source: UsageSource = UsageSource.UPSTREAM
     event_type: Literal["metering"] = _type("metering")
 
 

@@ -113,8 +113,10 @@ class Price:
         if self.rates is None and not self.request and usage.metering is None:
             return None
         counted, estimated = self.request, 0.0
-        if usage.metering is not None:
+        if usage.metering is not None and usage.metering.source is UsageSource.UPSTREAM:
             counted += usage.metering.amount * self.credit
+        elif usage.metering is not None:
+            estimated += usage.metering.amount * self.credit
         of_tier = self if usage.tier is None else self.tiers.get(usage.tier, self)
         for cost, source in of_tier._parts(usage.of_answer):
             if source is UsageSource.UPSTREAM:

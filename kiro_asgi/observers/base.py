@@ -162,7 +162,13 @@ class AttemptFacts:
     """Seconds from its start to the first text, thinking or call; ``None`` where there was none."""
 
     usage: Usage | None
-    """Tokens, where they are known, each count with its source."""
+    """Tokens that are charged for it, each count with its source; ``None`` where the service made nothing."""
+
+    cost: Money | None = None
+    """What they cost by the operator's prices; ``None`` where that is not known."""
+
+    cost_guessed: bool = False
+    """Whether that is not known, and *cost* is what was reserved for it, if anything was."""
 
     finish: str
     """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""
@@ -192,10 +198,16 @@ class EndFacts:
     """The last attempt; ``None`` where no upstream was asked for an answer."""
 
     usage: Usage | None
-    """Tokens of the answer, where they are known: of the last attempt, since others had no answer."""
+    """Tokens that are charged for the last attempt; ``None`` where the service made nothing."""
 
     cost: Money | None = None
     """What they cost by the operator's prices; ``None`` where that is not known."""
+
+    cost_guessed: bool = False
+    """As of `AttemptFacts`."""
+
+    earlier: tuple[AttemptFacts, ...] = ()
+    """Attempts before the last one that are charged, too."""
 
     finish: str
     """Why the model stopped, as a value of `StopReason`; empty where the answer was not read to its end."""

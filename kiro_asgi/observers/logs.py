@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.errors import KiroAsgiError
-from kiro_asgi.model.events import Usage
+from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import CallFacts, EndFacts, Observer
 from kiro_asgi.stages.usage import provenance
 from kiro_asgi.visible import visible
@@ -131,7 +131,8 @@ def _fields(call: CallFacts, end: EndFacts, rests: Iterable[Rest]) -> Iterator[t
             yield "cache_read_tokens", usage.cache_read_tokens
             yield "cache_write_tokens", usage.cache_write_tokens
         if usage.metering is not None:
-            yield "credits", round(usage.metering.amount, 6)
+            counted = usage.metering.source is UsageSource.UPSTREAM
+            yield "credits" if counted else "estimated_credits", round(usage.metering.amount, 6)
     yield "finish", end.finish
     yield "notices", ",".join(f"{code}:{times}" for code, times in end.notices.items())[:_MAX_LIST]
     yield "preparation_ms", _milliseconds(end.preparation)

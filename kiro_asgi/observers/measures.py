@@ -392,18 +392,23 @@ class Measuring(ByteObserver):
             self.add(RULES, 1, {**of, RULE: rule})
         for code, times in end.notices.items():
             self.add(NOTICES, times, {**of, NOTICE: self._notice_label(code)})
-        if end.usage is not None:
-            self._used(plan, end, end.usage, whose)
+        if end.seconds_per_token is not None and end.outcome is Outcome.COMPLETE and _is_counted(end.usage):
+            self.add(TOKEN_TIME, end.seconds_per_token, asked)
+        for attempt in end.earlier:
+            self._charged(attempt.plan, attempt, whose)
+        self._charged(plan, end, whose)
 
-    def _used(self, plan: PlanFacts, end: EndFacts, usage: Usage, whose: Labels) -> None:
+    def _charged(self, plan: PlanFacts, facts: AttemptFacts | EndFacts, whose: Labels) -> None:
+        if (usage := facts.usage) is None:
+            return
         asked, of = _asked(plan), {UPSTREAM: plan.upstream}
         for kind, count, source in _tokens(usage):
             self.add(TOKENS, count, {**of, MODEL: model_label(plan), TOKEN_TYPE: kind, SOURCE: source})
             self.add(CLIENT_TOKENS, count, {**whose, TOKEN_TYPE: kind, SOURCE: source})
-        if usage.metering is not None:
+        if usage.metering is not None and usage.metering.source is UsageSource.UPSTREAM:
             self.add(CREDITS, usage.metering.amount, {**of, MODEL: model_label(plan)})
-        if end.cost is not None:
-            for source, cost in (("service", end.cost.counted), ("estimate", end.cost.estimated)):
+        if facts.cost is not None:
+            for source, cost in (("service", facts.cost.counted), ("estimate", facts.cost.estimated)):
                 if cost:
                     self.add(COST, cost, {**of, MODEL: model_label(plan), SOURCE: source})
                     self.add(CLIENT_COST, cost, {**whose, SOURCE: source})
@@ -411,8 +416,11 @@ class Measuring(ByteObserver):
             self.add(TOKEN_USAGE, usage.prompt_tokens, {**asked, TOKEN_TYPE: "input"})
         if usage.output_source is UsageSource.UPSTREAM:
             self.add(TOKEN_USAGE, usage.output_tokens, {**asked, TOKEN_TYPE: "output"})
-            if end.seconds_per_token is not None and end.outcome is Outcome.COMPLETE:
-                self.add(TOKEN_TIME, end.seconds_per_token, asked)
+
+
+def _is_counted(usage: Usage | None) -> bool:
+    """Whether the service has counted the answer."""
+    return usage is not None and usage.output_source is UsageSource.UPSTREAM
 
 
 def _among(labels: set[str], name: str, most: int, otherwise: str) -> str:

@@ -18,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Meter, MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-from kiro_asgi.model.events import Usage
+from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.observers.base import AttemptFacts, CallFacts, EndFacts, Outcome, PlanFacts
 from kiro_asgi.observers.measures import (
     API,
@@ -200,4 +200,5 @@ def _of_usage(usage: Usage) -> Iterator[tuple[str, Value]]:
     if usage.thinking_tokens:
         yield "gen_ai.usage.reasoning.output_tokens", usage.thinking_tokens
     if usage.metering is not None:
-        yield "kiro_asgi.credits", usage.metering.amount
+        counted = usage.metering.source is UsageSource.UPSTREAM
+        yield "kiro_asgi.credits" if counted else "kiro_asgi.estimated_credits", usage.metering.amount

@@ -165,8 +165,8 @@ def granted(claims: Sequence[Claim], after: Sequence[float], now: float) -> Gran
     return Granted(tuple(claim.standing(number, now) for claim, number in zip(claims, after, strict=True)))
 
 
-_UNKNOWN_CREDITS: Final = 0.01
-"""Credits that a request reserves, as its cost is not known beforehand: enough to refuse it once a budget is spent."""
+LEAST_CREDITS: Final = 0.01
+"""Credits that a request reserves at least: enough to refuse it once a budget is spent."""
 
 
 @frozen
@@ -178,19 +178,17 @@ class Cost:
     money: float = 0.0
 
 
-def claims(
-    owner: str, allowance: Allowance, tokens: int, holder: str, now: datetime, money: float = 0.0
-) -> Iterator[Claim]:
+def claims(owner: str, allowance: Allowance, expected: Cost, holder: str, now: datetime) -> Iterator[Claim]:
     """The claims of one request of *owner*.
 
     Args:
         owner: Whose limits they are, without ``|``.
         allowance: The owner's limits.
-        tokens: An estimate of the request's tokens.
+        expected: An estimate of what the request takes.
         holder: Tells this request from others of the owner.
         now: The time, in the time zone by which days and months begin and end.
-        money: An estimate of the request's cost.
     """
+    tokens, credits, money = expected.tokens, max(expected.credits, LEAST_CREDITS), expected.money
     if limit := allowance.requests_per_minute:
         yield Rate(f"{owner}|requests", limit)
     if limit := allowance.tokens_per_minute:
@@ -203,9 +201,9 @@ def claims(
     if limit := allowance.tokens_per_month:
         yield Budget(f"{owner}|tokens/{now:%Y-%m}", limit, month, min(tokens, limit))
     if amount := allowance.credits_per_day:
-        yield Budget(f"{owner}|credits/{now:%Y-%m-%d}", amount, day, min(_UNKNOWN_CREDITS, amount))
+        yield Budget(f"{owner}|credits/{now:%Y-%m-%d}", amount, day, min(credits, amount))
     if amount := allowance.credits_per_month:
-        yield Budget(f"{owner}|credits/{now:%Y-%m}", amount, month, min(_UNKNOWN_CREDITS, amount))
+        yield Budget(f"{owner}|credits/{now:%Y-%m}", amount, month, min(credits, amount))
     if amount := allowance.cost_per_day:
         yield Budget(f"{owner}|cost/{now:%Y-%m-%d}", amount, day, min(money, amount))
     if amount := allowance.cost_per_month:

@@ -34,6 +34,7 @@ AMOUNTS: Final = (
     "estimated_output_tokens",
     "credits",
     "answers_with_credits",
+    "estimated_credits",
     "cost",
     "estimated_cost",
     "unpriced",

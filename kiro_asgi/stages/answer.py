@@ -306,8 +306,8 @@ class Answer:
 
     @property
     def usage(self) -> Usage:
-        """Tokens of the answer; of one that has not ended, those so far."""
-        return self._meter.usage if self.end is None else self.end.usage
+        """Tokens of the answer; of one that has not ended, those so far, with calls of which the client has nothing."""
+        return self._meter.usage_with(self._counter.characters) if self.end is None else self.end.usage
 
     @property
     def fingerprint(self) -> Fingerprint | None:

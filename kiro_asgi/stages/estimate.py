@@ -172,6 +172,9 @@ class Experience:
         return Experience(self.samples + 1, self.lean + share * surprise, doubt)
 
 
+_OF_CREDITS: Final = 1 / 8
+"""Part of the newest answer in what a token takes in credits."""
+
 _UNKNOWN: Final = (Experience(), Experience())
 """Calibration of a model of which no answer has been counted."""
 
@@ -188,6 +191,9 @@ class Calibration:
 
     _known: dict[str, tuple[Experience, Experience]] = field(init=False, factory=dict)
     """Input and output, by model id; the one updated last comes last."""
+
+    _credits: dict[str, float] = field(init=False, factory=dict)
+    """Credits for a token, by model id, likewise."""
 
     def input_factor(self, model: str) -> float:
         """The factor for estimates of a prompt for *model*."""
@@ -209,6 +215,7 @@ class Calibration:
             estimated: The prompt's tokens, uncorrected.
             usage: What was counted in the end.
         """
+        self._observe_credits(model, usage)
         prompt, answer = self._known.get(model, _UNKNOWN)
         usage = usage.of_answer  # other runs read another prompt
         learnt = (
@@ -220,6 +227,19 @@ class Calibration:
             self._known[model] = learnt
             if len(self._known) > self.models:
                 del self._known[next(iter(self._known))]
+
+    def credits(self, model: str) -> float:
+        """Credits that *model* takes for a token of prompt or answer; 0 as long as no answer has said."""
+        return self._credits.get(model, 0.0)
+
+    def _observe_credits(self, model: str, usage: Usage) -> None:
+        tokens, metering = usage.prompt_tokens + usage.output_tokens, usage.metering
+        if metering is None or not tokens:
+            return
+        before, rate = self._credits.pop(model, None), metering.amount / tokens
+        self._credits[model] = rate if before is None else before + (rate - before) * _OF_CREDITS
+        if len(self._credits) > self.models:
+            del self._credits[next(iter(self._credits))]
 
     def describe(self) -> Mapping[str, tuple[Experience, Experience]]:
         """The calibration of each model: of its input, and of its output."""

@@ -16,6 +16,7 @@ from kiro_asgi.model.events import (
     TextDelta,
     ToolCallCut,
     ToolCallEnd,
+    ToolCallFragment,
     ToolCallMalformed,
     ToolCallStart,
     ToolInputDelta,
@@ -32,13 +33,18 @@ class EventCounter(Filter[Delta]):
     count: int = field(init=False, default=0)
     """Calls of `feed` that brought any delta."""
 
+    characters: int = field(init=False, default=0)
+    """Of arguments of calls: stages behind this one hold them until a call is whole, or drop it."""
+
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """The same deltas."""
-        rest = iter(items)
-        for item in rest:
-            self.count += 1
+        counted = False
+        for item in items:
+            if not counted:
+                self.count, counted = self.count + 1, True
+            if type(item) is ToolCallFragment:
+                self.characters += len(item.input)
             yield item
-            yield from rest
 
 
 @define

@@ -29,6 +29,9 @@ from kiro_asgi.wire.json import dumps
 
 _TOKENS_A_CREDIT: Final = 1_000
 
+_CHARACTERS_A_TOKEN: Final = 3
+"""Of arguments that were not looked at: JSON has more marks than prose."""
+
 
 def metered_tokens(amount: float) -> int:
     """A token count from a price: the last resort, as a credit buys no fixed number of tokens.
@@ -49,7 +52,8 @@ def provenance(usage: Usage) -> str:
     if usage.cache_source is not None:
         words.append(f"cache={usage.cache_source.value}")
     if usage.metering is not None:
-        words.append(f"credits={usage.metering.amount:.6g}")
+        counted = usage.metering.source is UsageSource.UPSTREAM
+        words.append(f"{'credits' if counted else 'estimated_credits'}={usage.metering.amount:.6g}")
     return " ".join(words)
 
 
@@ -96,6 +100,9 @@ class UsageMeter:
     _length: int = field(init=False, default=0)
     """Characters that are not counted yet."""
 
+    _arguments: int = field(init=False, default=0)
+    """Characters of calls that have come so far."""
+
     def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
         """Pass *items* on, all but the reports; a tier goes on, too, as an answer may begin with it."""
         texts = self._texts
@@ -106,6 +113,7 @@ class UsageMeter:
             elif type(item) is ToolInputDelta:
                 texts.append(item.json)
                 self._length += len(item.json)
+                self._arguments += len(item.json)
             elif type(item) is ThinkingDelta:
                 self._thoughts.append(item.text)
                 self._length += len(item.text)
@@ -175,6 +183,13 @@ class UsageMeter:
             runs,
             self.tier or self._tier,
         )
+
+    def usage_with(self, arguments: int) -> Usage:
+        """The counts of an answer that goes no further, where the service has sent so many characters of calls."""
+        usage, held = self.usage, arguments - self._arguments
+        if held <= 0 or usage.output_source is not UsageSource.ESTIMATE:
+            return usage
+        return evolve(usage, output_tokens=usage.output_tokens + ceil(held / _CHARACTERS_A_TOKEN * self.output_factor))
 
     def _output(self) -> tuple[int, UsageSource]:
         if self._reported.output_tokens is not None:

@@ -265,6 +265,9 @@ class Traits:
     learns: bool = False
     """Whether what `Upstream.adapt_after_error` found out holds for every request to the same model."""
 
+    meters: bool = False
+    """Whether the service says how many credits an answer took."""
+
     signs_calls: bool = False
     """Whether tool calls come with signatures that the service wants back."""
 

@@ -12,8 +12,9 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.admission import LimitedCredentials, Reservation, Reservations
 from kiro_asgi.errors import ConfigError, StoreUnavailable, UpstreamLimitReached
+from kiro_asgi.model.charge import Charge
 from kiro_asgi.model.events import Usage
-from kiro_asgi.quota.claims import Claim, Granted, Refused
+from kiro_asgi.quota.claims import Budget, Claim, Cost, Granted, Rate, Refused
 from kiro_asgi.quota.memory import MemoryCounters
 from kiro_asgi.quota.settings import QuotaSettings
 from kiro_asgi.simulator import Head, Pause, Reset, text
@@ -174,6 +175,11 @@ class LosableCounters(MemoryCounters):
             raise StoreUnavailable(detail="gone")
         return await MemoryCounters.take(self, claims)
 
+    async def correct(self, claims: Sequence[Rate | Budget]) -> None:
+        if self.lost:
+            raise StoreUnavailable(detail="gone")
+        await MemoryCounters.correct(self, claims)
+
 
 async def test_each_loss_of_the_counters_is_told_once(caplog):
     """Lost, found, lost: a line for each, however many requests meet it."""
@@ -185,7 +191,7 @@ async def test_each_loss_of_the_counters_is_told_once(caplog):
     for lost in (True, False, True):
         counters.lost = lost
         for number in range(3):
-            assert isinstance(await reservations.take("alice", quotas, 1, f"req_{number}"), Reservation)
+            assert isinstance(await reservations.take("alice", quotas, Cost(1), f"req_{number}"), Reservation)
         told.append((caplog.text.count("limits are not shared: gone"), caplog.text.count("limits are shared again")))
 
     assert told == [(1, 0), (1, 1), (2, 1)]
@@ -200,18 +206,40 @@ async def test_a_limit_is_told_once_in_its_time(caplog):
     route, upstream = SimpleNamespace(model=SimpleNamespace(id="m")), SimpleNamespace(name="u")
     credential = SimpleNamespace(source="a key")
     exchange: Any = SimpleNamespace(credential=credential, expected=Usage(1), route=route, upstream=upstream)
-    call: Any = SimpleNamespace(request_id="req_1", leases={}, price=None)
-    reading: Any = SimpleNamespace(usage=None, status=200)
+    call: Any = SimpleNamespace(request_id="req_1", leases={}, charges=[], reserved=None)
     counts = []
     with caplog.at_level("INFO", "kiro_asgi"):
         for _ in range(2):
-            async with limits.reserved(call, exchange, reading):
+            async with limits.reserved(call, exchange):
                 pass
             for _ in range(3):
                 with pytest.raises(UpstreamLimitReached):
-                    async with limits.reserved(call, exchange, reading):
+                    async with limits.reserved(call, exchange):
                         pass
             counts.append(caplog.text.count("a key is at its limit of 1 request a minute"))
             clock.now += 61.0
 
     assert counts == [1, 2]
+
+
+async def test_what_ends_while_the_counters_are_away_is_taken_when_they_are_back():
+    """Once, and all of it: an answer is not free because a server was gone when it ended."""
+    clock = Clock()
+    counters = LosableCounters(clock)
+    quotas = evolve(QuotaSettings(), tokens_per_day=1_000)
+    reservations = Reservations(quotas, counters, clock, False)
+    call: Any = SimpleNamespace(leases={}, charges=[], reserved=None)
+    for _ in range(2):
+        held = await reservations.take("alice", quotas, Cost(10), "req_1")
+        assert isinstance(held, Reservation)
+        async with reservations.holding(call, held):
+            call.charges.append(Charge(Usage(100, 200)))
+            counters.lost = True
+        counters.lost = False
+
+    left = []
+    for _ in range(3):
+        held = await reservations.take("alice", quotas, Cost(0), "req_2")
+        assert isinstance(held, Reservation)
+        left.append(held.standings[0].remaining)
+    assert left[1:] == [400, 400]

@@ -14,7 +14,7 @@ from kiro_asgi.asgi.door.parts import Internals
 from kiro_asgi.asgi.exchange.admission import LimitRefusal
 from kiro_asgi.create import new_app
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.quota.claims import Standing, claims
+from kiro_asgi.quota.claims import Cost, Standing, claims
 from kiro_asgi.quota.settings import Allowance
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, ask, get, http_scope, post
@@ -115,7 +115,9 @@ async def test_a_limit_says_what_was_needed_and_what_is_left(sim, quotas, patter
 @pytest.mark.parametrize("kind", [it.name for it in fields(Allowance)])
 def test_every_limit_tells_what_is_needed_from_what_is_left(kind, share, limit):
     """In the number of its amount, and never so rounded that what is left would do, or is none."""
-    (claim,) = claims("owner", Allowance(**{kind: limit}), 10**6, "holder", datetime.fromtimestamp(NOON, UTC), 10**6)
+    (claim,) = claims(
+        "owner", Allowance(**{kind: limit}), Cost(10**6, money=10**6), "holder", datetime.fromtimestamp(NOON, UTC)
+    )
     refusal = LimitRefusal(
         claim, Standing(limit, limit * share, 60.0), 60.0, "owner", "EUR", datetime.fromtimestamp(NOON, UTC)
     )

@@ -78,6 +78,18 @@ def _many_keys() -> bytes:
     return "".join(f'[keys.many{at}]\nhash = "sha256:{it}"\n\n' for at, it in enumerate(digests)).encode()
 
 
+def _spenders() -> dict[str, str]:
+    """Keys of clients that may have 50,000 tokens a day."""
+    return {
+        f"KIRO_ASGI__KEYS__SPENDER{number}__{name}": value
+        for number in range(1, 10)
+        for name, value in (
+            ("HASH", f"sha256:{sha256(b'spender%d' % number).hexdigest()}"),
+            ("TOKENS_PER_DAY", "50000"),
+        )
+    }
+
+
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
     "large": Setting(),
@@ -116,6 +128,7 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
             "PYTHONPATH": _with_python_path(SLOW_NAMES),
         }
     ),
+    "paid": Setting({**_sqlite("paid.db"), **_spenders()}),
     "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
     "many-keys": Setting({"KIRO_ASGI_CONFIG": "gateway.toml"}, there={"gateway.toml": _many_keys()}),
     "hung": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.hung"),

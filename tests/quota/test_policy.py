@@ -25,11 +25,11 @@ EVERYTHING = QuotaSettings(
 
 
 def test_nothing_is_claimed_where_nothing_is_limited():
-    assert [*claims("alice", QuotaSettings(), 1_000, "r1", datetime.now(BERLIN))] == []
+    assert [*claims("alice", QuotaSettings(), Cost(1_000), "r1", datetime.now(BERLIN))] == []
 
 
 def test_each_limit_has_its_claim():
-    made = [*claims("alice", EVERYTHING, 3_000, "r1", datetime(2026, 12, 31, 23, 30, tzinfo=BERLIN))]
+    made = [*claims("alice", EVERYTHING, Cost(3_000), "r1", datetime(2026, 12, 31, 23, 30, tzinfo=BERLIN))]
     midnight = datetime(2027, 1, 1, tzinfo=BERLIN).timestamp()
 
     assert made == [
@@ -45,12 +45,12 @@ def test_each_limit_has_its_claim():
 
 @pytest.mark.parametrize(("day", "hours"), [((2026, 3, 29), 23), ((2026, 10, 25), 25), ((2026, 2, 28), 24)])
 def test_a_day_ends_at_midnight_by_the_clock_on_the_wall(day, hours):
-    (claim,) = claims("alice", QuotaSettings(tokens_per_day=1), 1, "r1", datetime(*day, tzinfo=BERLIN))
+    (claim,) = claims("alice", QuotaSettings(tokens_per_day=1), Cost(1), "r1", datetime(*day, tzinfo=BERLIN))
     assert claim.ends_at - datetime(*day, tzinfo=BERLIN).timestamp() == hours * 3600
 
 
 def test_corrections_leave_what_was_used():
-    taken = [*claims("alice", EVERYTHING, 3_000, "r1", datetime(2026, 11, 23, tzinfo=BERLIN))]
+    taken = [*claims("alice", EVERYTHING, Cost(3_000), "r1", datetime(2026, 11, 23, tzinfo=BERLIN))]
     used = {claim.key: claim.amount for claim in taken if not isinstance(claim, Lease)}
     for claim in corrections(taken, Cost(tokens=700, credits=0.25)):
         used[claim.key] += claim.amount

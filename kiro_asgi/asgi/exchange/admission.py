@@ -11,27 +11,24 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import partial
-from http import HTTPStatus
 from logging import getLogger
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.call import Call
 from kiro_asgi.asgi.exchange.facts import Exchange
-from kiro_asgi.asgi.exchange.reading import AnswerReading
 from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.errors import LONGEST_SLEEP
 from kiro_asgi.dialects.manifest import QuotaHeaders
 from kiro_asgi.errors import (
     ConfigError,
-    KiroAsgiError,
     LimitReached,
     LimitSpent,
     RequestError,
@@ -39,8 +36,9 @@ from kiro_asgi.errors import (
     UpstreamLimitReached,
     UpstreamLimitSpent,
 )
-from kiro_asgi.model.events import Usage
-from kiro_asgi.model.prices import Price, Prices
+from kiro_asgi.limits import OWED_COUNTS
+from kiro_asgi.model.charge import Charge
+from kiro_asgi.model.prices import Prices
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.patterns import Pattern
 from kiro_asgi.quota.base import Counters
@@ -78,6 +76,7 @@ _MOST_DECIMALS: Final = 6
 class Reservation:
     """Claims on the limits of one owner, which were granted."""
 
+    expected: Cost
     claims: tuple[Claim, ...]
     standings: tuple[Standing, ...]
     """The standing of each, in order; empty where that could not be counted."""
@@ -179,6 +178,8 @@ class Reservations:
     _zone: ZoneInfo = field(init=False)
     _own: MemoryCounters = field(init=False)
     _alone: bool = field(init=False, default=False)
+    _owed: dict[str, Rate | Budget] = field(init=False, factory=dict, repr=False)
+    """What is still to be taken from the shared counters, by key."""
 
     def __attrs_post_init__(self) -> None:
         self._zone = ZoneInfo(self._settings.timezone)
@@ -188,9 +189,8 @@ class Reservations:
         self,
         owner: str,
         allowance: Allowance,
-        tokens: int,
+        expected: Cost,
         holder: str,
-        money: float = 0.0,
         beside: Iterable[tuple[str, Allowance]] = (),
     ) -> Reservation | LimitRefusal:
         """Take what one request needs, or nothing.
@@ -198,9 +198,8 @@ class Reservations:
         Args:
             owner: Whose limits they are.
             allowance: What the owner may take.
-            tokens: An estimate of what the request will take.
+            expected: An estimate of what the request will take.
             holder: Identifies this request among those of the owner.
-            money: An estimate of what it will cost.
             beside: Further owners of whose limits it takes, and what each may take.
 
         Raises:
@@ -210,34 +209,40 @@ class Reservations:
         owned = [
             (name, claim)
             for name, limits in ((owner, allowance), *beside)
-            for claim in claims(owner_of(scoped(name, "quota", "")), limits, tokens, holder, now, money)
+            for claim in claims(owner_of(scoped(name, "quota", "")), limits, expected, holder, now)
         ]
         taken = tuple(claim for _, claim in owned)
         counters, outcome = await self._take(taken)
         if isinstance(outcome, Refused):
             name, claim = owned[outcome.index]
             return LimitRefusal(claim, outcome.standing, outcome.retry_after, name, self._currency, now)
-        return Reservation(taken, outcome.standings, counters)
+        return Reservation(expected, taken, outcome.standings, counters)
 
     @asynccontextmanager
-    async def holding(self, call: Call, held: Reservation, cost: Callable[[], Cost]) -> AsyncIterator[None]:
-        """Hold what was taken for *call* within the block; what it has cost in the end takes its place."""
+    async def holding(self, call: Call, held: Reservation) -> AsyncIterator[None]:
+        """Hold what was taken for *call* within the block; what the call is charged in it takes its place."""
+        before, outer = len(call.charges), call.reserved
+        money = held.expected.money if outer is None else max(held.expected.money, outer.money)
+        call.reserved = evolve(held.expected, money=money)
         for lease in held.leases:
             call.leases[lease] = held.counters
         try:
             yield
         finally:
+            call.reserved = outer
             for lease in held.leases:
                 del call.leases[lease]
             with anyio.CancelScope(shield=True):
-                await self._settle(held, [*corrections(held.claims, cost())])
+                await self._settle(held, [*corrections(held.claims, cost_of(call.charges[before:]))])
 
     def renewal(self, call: Call) -> Callable[[], Awaitable[None]] | None:
         """Work that renews the leases of *call* for as long as it runs; ``None`` where no limit has leases."""
         return partial(self._renew, call) if self._leasing else None
 
     async def aclose(self) -> None:
-        """Let go of what the counters hold."""
+        """Take what is owed, if that can be done now, and let go of what the counters hold."""
+        if self._owed:
+            await self._repay()
         await self._counters.aclose()
 
     async def _take(self, taken: Sequence[Claim]) -> tuple[Counters, Granted | Refused]:
@@ -252,6 +257,8 @@ class Reservations:
                 return self._own, Granted(())
             return self._own, await self._own.take(taken)
         self._note(None)
+        if self._owed:
+            await self._repay()
         return self._counters, outcome
 
     def _note(self, error: StoreUnavailable | None) -> None:
@@ -278,39 +285,56 @@ class Reservations:
         try:
             if more:
                 await held.counters.correct(more)
+        except StoreUnavailable as error:
+            self._note(error)
+            self._owe(more)
+        try:
             if held.leases:
                 await held.counters.release(held.leases)
         except StoreUnavailable as error:
             self._note(error)
+
+    def _owe(self, more: Sequence[Rate | Budget]) -> None:
+        """Remember what could not be taken: else an answer would be free that ended while the counters were away."""
+        for claim in more:
+            before = self._owed.get(claim.key)
+            if before is not None:
+                claim = evolve(claim, amount=claim.amount + before.amount)
+            elif len(self._owed) >= OWED_COUNTS:
+                continue
+            self._owed[claim.key] = claim
+
+    async def _repay(self) -> None:
+        """Take from the shared counters what is owed, now that they can be reached."""
+        owed, self._owed = self._owed, {}
+        try:
+            await self._counters.correct([*owed.values()])
+        except StoreUnavailable as error:
+            self._note(error)
+            self._owe([*owed.values()])
 
 
 PRICE_UNKNOWN: Final = "price_unknown"
 """Code of the refusal to pay for a model without a price."""
 
 
-def cost_of(usage: Usage | None, price: Price | None, expected: Cost) -> Cost:
-    """The cost of an answer; of what is not known about it, what was *expected*."""
-    if usage is None:
-        return expected
-    money = None if price is None else price.cost(usage)
-    return Cost(
-        _tokens_of(usage),
-        0.0 if usage.metering is None else usage.metering.amount,
-        expected.money if money is None else money.total,
-    )
+def cost_of(charges: Iterable[Charge]) -> Cost:
+    """What *charges* take from limits."""
+    tokens, credits, money = 0, 0.0, 0.0
+    for charge in charges:
+        if (usage := charge.usage) is not None:
+            tokens += usage.prompt_tokens + usage.output_tokens
+            credits += 0.0 if usage.metering is None else usage.metering.amount
+        money += 0.0 if charge.cost is None else charge.cost.total
+    return Cost(tokens, credits, money)
 
 
-def _tokens_of(usage: Usage) -> int:
-    return usage.prompt_tokens + usage.output_tokens
-
-
-def _expected_cost(exchange: Exchange, prices: Prices) -> Cost | None:
-    """Cost of *exchange* by estimates; ``None`` where its model has no price."""
-    usage, price = exchange.expected, prices.of(exchange.upstream.name, exchange.route.model.id)
-    if price is None:
+def _expected_cost(exchange: Exchange, prices: Prices, *, in_money: bool) -> Cost | None:
+    """Cost of *exchange* by estimates; ``None`` where that has to be known *in_money*, and its model has no price."""
+    price = prices.of(exchange.upstream.name, exchange.route.model.id) if in_money else None
+    if price is None and in_money:
         return None
-    money = price.cost(usage)
-    return Cost(_tokens_of(usage), money=0.0 if money is None else money.total)
+    return cost_of([Charge(exchange.expected, None if price is None else price.cost(exchange.expected))])
 
 
 def _unpriced(exchange: Exchange) -> str:
@@ -387,13 +411,11 @@ class LimitedAdmission:
         if not any(each.limited for each in limits):  # others have limits
             yield
             return
-        expected = _expected_cost(exchange, self._prices)
-        if expected is None and any(each.in_money for each in limits):
+        in_money = any(each.in_money for each in limits)
+        expected = _expected_cost(exchange, self._prices, in_money=in_money)
+        if expected is None:
             raise RequestError(_unpriced(exchange), code=PRICE_UNKNOWN, param="model")
-        expected = expected or Cost(_tokens_of(exchange.expected))
-        held = await self._reservations.take(
-            call.principal, allowance, expected.tokens, call.request_id, expected.money, beside
-        )
+        held = await self._reservations.take(call.principal, allowance, expected, call.request_id, beside)
         if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
             shared = "" if group is None or held.owner == call.principal else group.name
@@ -401,17 +423,8 @@ class LimitedAdmission:
             kind = LimitSpent if held.is_spent else LimitReached
             raise kind(message, code=f"quota.{held.name}", retry_after=held.retry_after)
         call.quota_headers = (*self._quota_headers(call, held.claims, held.standings),)
-        answered = True
-
-        def cost() -> Cost:
-            return cost_of(call.usage, call.price, expected) if answered else Cost()
-
-        async with self._reservations.holding(call, held, cost):
-            try:
-                yield
-            except KiroAsgiError:
-                answered = False
-                raise
+        async with self._reservations.holding(call, held):
+            yield
 
     def _quota_headers(
         self, call: Call, taken: Iterable[Claim], standings: Iterable[Standing]
@@ -460,15 +473,8 @@ class CredentialLimits(Protocol):
     as there is room.
     """
 
-    def reserved(
-        self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]
-    ) -> AbstractAsyncContextManager[None]:
+    def reserved(self, call: Call, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """A context in which an upstream is asked once, with the credential of *exchange*.
-
-        Args:
-            call: The client's, which waits for the answer.
-            exchange: What is asked.
-            reading: Reads the answer: one that is not accepted has cost nothing.
 
         Raises:
             UpstreamLimitReached: The credential is at its limit, or, as `UpstreamLimitSpent`, has nothing left, or
@@ -486,9 +492,7 @@ class CredentialLimits(Protocol):
 class UnlimitedCredentials:
     """Lets all of them ask."""
 
-    def reserved(
-        self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]
-    ) -> AbstractAsyncContextManager[None]:
+    def reserved(self, call: Call, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """Nothing."""
         return nullcontext()
 
@@ -511,34 +515,24 @@ class LimitedCredentials:
     """Credential to the limit that it was at, and until when."""
 
     @asynccontextmanager
-    async def reserved(self, call: Call, exchange: Exchange, reading: AnswerReading[Any, Any]) -> AsyncIterator[None]:
+    async def reserved(self, call: Call, exchange: Exchange) -> AsyncIterator[None]:
         """Reserve what the attempt is expected to take, and put it right in the end."""
         name = exchange.credential.source
         allowance = self._allowances.get(name)
         if allowance is None:
             yield
             return
-        owner, expected = f"{_OWNER}{name}", _expected_cost(exchange, self._prices)
-        if expected is None and allowance.in_money:
+        expected = _expected_cost(exchange, self._prices, in_money=allowance.in_money)
+        if expected is None:
             raise UpstreamLimitSpent(_unpriced(exchange), code=PRICE_UNKNOWN)
-        expected = expected or Cost(_tokens_of(exchange.expected))
-        held = await self._reservations.take(owner, allowance, expected.tokens, call.request_id, expected.money)
+        held = await self._reservations.take(f"{_OWNER}{name}", allowance, expected, call.request_id)
         if isinstance(held, LimitRefusal):
             self._note(name, held)
             kind = UpstreamLimitSpent if held.is_spent else UpstreamLimitReached
             raise kind(held.message(name), code=f"quota.{held.name}", retry_after=held.retry_after)
         self._reached.pop(name, None)
-        refused = False
-
-        def cost() -> Cost:
-            return Cost() if refused else cost_of(reading.usage, call.price, expected)
-
-        async with self._reservations.holding(call, held, cost):
-            try:
-                yield
-            except KiroAsgiError:
-                refused = reading.status != HTTPStatus.OK
-                raise
+        async with self._reservations.holding(call, held):
+            yield
 
     def reached(self) -> Iterator[tuple[str, str, float]]:
         """Credentials that were at a limit when they were last wanted."""

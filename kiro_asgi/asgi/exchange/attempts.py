@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from logging import DEBUG, getLogger
 from typing import Any, Final
@@ -20,6 +21,7 @@ from attrs import define, evolve, field
 
 from kiro_asgi.asgi.exchange.admission import CredentialLimits
 from kiro_asgi.asgi.exchange.call import Call
+from kiro_asgi.asgi.exchange.charging import charge_of
 from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.exchange.output import Output, Sending
 from kiro_asgi.asgi.exchange.reading import AnswerContext, AnswerReading, Readable
@@ -28,7 +30,7 @@ from kiro_asgi.asgi.exchange.reports import (
     log_notes,
 )
 from kiro_asgi.asgi.exchange.settling import Settler
-from kiro_asgi.asgi.protocol import Scope, header_values
+from kiro_asgi.asgi.protocol import Scope, Stalled, header_values
 from kiro_asgi.errors import (
     KiroAsgiError,
     UnmetPromise,
@@ -134,7 +136,7 @@ class Attempts:
 
     def _observe(self, error: KiroAsgiError | None) -> None:
         if self._call.observation is not None:
-            self._call.observation.attempted(error)
+            self._call.observation.attempted(error, self._call.charge)
 
     async def abandon(self) -> None:
         """Let go of the upstream: its connection is free at once, and there is no other attempt."""
@@ -167,20 +169,23 @@ class Attempts:
         provider = exchange.route.provider
         self.output.restart()
         reading = exchange.reading(self.output, context)
-        async with self._credential_limits.reserved(call, exchange, reading):
+        async with self._credential_limits.reserved(call, exchange):
             # The first alone: another one may have a shorter limit, of which whoever looks at the time knows nothing.
             reading.attended = self.reading is None and exchange.streamed and provider.transport.ends_reads
             self.reading = reading
             call.upstream, call.notes = exchange.upstream.name, exchange.notes
             call.price = context.prices.of(exchange.upstream.name, exchange.route.model.id)
-            call.end, call.counted = lambda: reading.end, lambda: reading.usage
+            call.end, call.counted = lambda: reading.end, lambda: reading.used
             if call.observation is not None:
                 call.observation.plan(exchange, self._number, reading)
             if _log.isEnabledFor(DEBUG):
                 log_notes(exchange)
                 if context.settings.log_bodies:
                     log_body(exchange)
-            with provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted:
+            with (
+                self._charging(exchange, reading),
+                provider.credentials.asking(exchange.credential, exchange.route.model.id) as accepted,
+            ):
                 reading.on_accept = accepted
                 patience = context.settings.limits.request_timeout
                 await self._fetch(exchange.rendered.request, reading, patience)
@@ -188,6 +193,18 @@ class Attempts:
                     request = await context.offload.run(exchange.request.size, following)
                     await self._fetch(request, reading, reading.left)
                 await reading.finish()
+
+    @contextmanager
+    def _charging(self, exchange: Exchange, reading: AnswerReading[Any, Any]) -> Iterator[None]:
+        """Charge the call for the attempt within the block, however that ends."""
+        ended_by: BaseException | None = None
+        try:
+            yield
+        except BaseException as error:
+            ended_by = Stalled() if self._abandoned else error
+            raise
+        finally:
+            self._call.charges.append(charge_of(self._call, exchange, reading, ended_by))
 
     async def _fetch(self, request: UpstreamRequest, reading: AnswerReading[Any, Any], patience: float) -> None:
         observation = self._call.observation

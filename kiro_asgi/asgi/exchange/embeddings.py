@@ -166,8 +166,12 @@ class EmbeddingExchange:
 
     @property
     def expected(self) -> Usage:
-        """Tokens of the inputs, by an estimate."""
-        return Usage(self.estimate.input_tokens)
+        """Tokens of the inputs that have no answer yet, by an estimate."""
+        return Usage(self.share_of(len(self.parts) - len(self.made.answers)))
+
+    def share_of(self, parts: int) -> int:
+        """Tokens of so many parts, by an estimate."""
+        return round(self.estimate.input_tokens * parts / len(self.parts))
 
     @property
     def known_answer(self) -> Message | None:
@@ -239,6 +243,12 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
     """Reads the vectors of each part, while they come."""
 
     _reader: EmbeddingReader | None = field(init=False, default=None)
+    _before: int = field(init=False)
+    """Parts that earlier attempts had answers to."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._before = len(self._exchange.made.answers)
 
     @property
     def begun(self) -> bool:
@@ -246,18 +256,24 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
         return self._reader is not None and self._reader.size > 0
 
     @property
-    def usage(self) -> Usage | None:
-        """Tokens of the inputs that were read so far; ``None`` before there are any."""
-        exchange = self._exchange
-        answers = exchange.made.answers
+    def ended(self) -> bool:
+        """Whether all vectors are there."""
+        return self._exchange.next_part is None
+
+    @property
+    def used(self) -> Usage | None:
+        """Tokens of the inputs that this attempt has read so far; ``None`` before there are any."""
+        return self._usage(self._before)
+
+    def _usage(self, first: int) -> Usage | None:
+        """Tokens of the parts from the *first* on that have an answer."""
+        answers = self._exchange.made.answers[first:]
+        counted = [each.tokens for each in answers if each.tokens is not None]
         if not answers:
             return None
-        counts = [each.tokens for each in answers]
-        counted = [count for count in counts if count is not None]
-        if len(counted) == len(exchange.parts):
+        if len(counted) == len(answers):
             return Usage(sum(counted), input_source=UsageSource.UPSTREAM, output_source=UsageSource.UPSTREAM)
-        share = len(answers) / len(exchange.parts)
-        return Usage(round(exchange.estimate.input_tokens * share), output_source=UsageSource.UPSTREAM)
+        return Usage(self._exchange.share_of(len(answers)), output_source=UsageSource.UPSTREAM)
 
     def open(self) -> Iterable[Embeddings]:
         """Nothing."""
@@ -292,7 +308,7 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
         """
         if not self._accepted:
             self._refuse()
-        usage = self.usage
+        usage = self._usage(0)
         assert usage is not None, "an answer that was not read"
         vectors = (vector for each in self._exchange.made.answers for vector in each.vectors)
         self._output.put([Embeddings(tuple(vectors), usage.input_tokens)])

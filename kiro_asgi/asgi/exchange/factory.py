@@ -139,6 +139,7 @@ class ExchangeFactory(Settler[ClientRequest]):
                 self._calibration.tokens(model.id, uncalibrated),
                 uncalibrated,
                 self._calibration.output_factor(model.id),
+                self._calibration.credits(model.id),
             ),
             recovered=recovered,
             learn=self._learn,

@@ -177,6 +177,9 @@ class Estimate:
     output_factor: float = 1.0
     """Factor for estimates of the answer, learnt from counts of earlier answers."""
 
+    credits: float = 0.0
+    """Credits for a token, learnt likewise; 0 where the service has not said."""
+
 
 class Exchange(Protocol):
     """Everything that is settled before an upstream is asked; frozen.

@@ -23,6 +23,7 @@ from kiro_asgi.asgi.protocol import Message, Scope
 from kiro_asgi.asgi.routing import Routes, root_of
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import CLOSING_SECONDS
+from kiro_asgi.model.charge import Charge
 from kiro_asgi.model.events import ServerResult
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.observers.base import AttemptFacts, ByteObserver, CallFacts, EndFacts, Observer, Outcome, PlanFacts
@@ -120,6 +121,9 @@ class Observation:
     _under_way: bool = field(init=False, default=False)
     """Whether the latest attempt has not ended."""
 
+    _attempts: list[AttemptFacts] = field(init=False, factory=list)
+    """Those that have."""
+
     def __attrs_post_init__(self) -> None:
         self._started, self._time = self._clocks.steady(), self._clocks.wall()
 
@@ -175,12 +179,12 @@ class Observation:
         for place, observer in enumerate(self._observers):
             self._report(place, observer, "planned", self._call, plan)
 
-    def attempted(self, error: KiroAsgiError | None) -> None:
-        """Report that the attempt has ended, with *error* or as it should."""
+    def attempted(self, error: KiroAsgiError | None, charge: Charge) -> None:
+        """Report that the attempt has ended, with *error* or as it should, and what it is charged."""
         begun = self._reading is not None and self._reading.span is not None
-        self._attempted(Outcome.COMPLETE if error is None else Outcome.CUT if begun else Outcome.REFUSED, error)
+        self._attempted(Outcome.COMPLETE if error is None else Outcome.CUT if begun else Outcome.REFUSED, error, charge)
 
-    def _attempted(self, outcome: Outcome, error: KiroAsgiError | None) -> None:
+    def _attempted(self, outcome: Outcome, error: KiroAsgiError | None, charge: Charge) -> None:
         plan, reading, self._under_way = self._plan, self._reading, False
         assert plan is not None and reading is not None, "an attempt that was not planned"
         facts = AttemptFacts(
@@ -191,9 +195,12 @@ class Observation:
             code="" if error is None else error.code,
             seconds=self._clocks.steady() - plan.started,
             first_content=None if reading.span is None else reading.span[0] - plan.started,
-            usage=reading.used,
+            usage=charge.usage,
+            cost=charge.cost,
+            cost_guessed=charge.guessed,
             finish="" if reading.end is None else reading.end.stop_reason.value,
         )
+        self._attempts.append(facts)
         for place, observer in enumerate(self._observers):
             self._report(place, observer, "attempted", self._call, facts)
 
@@ -203,7 +210,7 @@ class Observation:
         failure = call.failure
         outcome = call.outcome or (Outcome.COMPLETE if failure is None else Outcome.REFUSED)
         if self._under_way:
-            self._attempted(outcome, failure)
+            self._attempted(outcome, failure, call.charge)
         end = None if self._reading is None else self._reading.end
         facts = EndFacts(
             status=call.status,
@@ -213,8 +220,10 @@ class Observation:
             model=call.model,
             upstream=call.upstream,
             plan=self._plan,
-            usage=call.used,
-            cost=call.cost,
+            usage=call.charge.usage,
+            cost=call.charge.cost,
+            cost_guessed=call.charge.guessed,
+            earlier=tuple(each for each in self._attempts[:-1] if each.usage is not None),
             finish="" if end is None else end.stop_reason.value,
             notices={} if end is None else notices_in(end),
             preparation=None if self._prepared is None else self._prepared - self._started,

@@ -326,7 +326,7 @@ class PassthroughExchange:
     @property
     def expected(self) -> Usage:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return Usage(self.prompt_tokens, expected_answer(self.source.peek.max_tokens))
+        return Usage(self.prompt_tokens, expected_answer(self.source.peek.max_tokens, self.source.peek.choices))
 
     @property
     def prompt_tokens(self) -> int:
@@ -382,6 +382,11 @@ class PassthroughExchange:
 class PassthroughOutput(Output[bytes], Protocol):
     """Takes the bytes of one answer."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of an answer that is sent whole, so far."""
+        ...
+
     def through(self, stage: PassthroughStage) -> None:
         """Watch the answer of the next try by *stage*."""
         ...
@@ -390,6 +395,11 @@ class PassthroughOutput(Output[bytes], Protocol):
 @define
 class PassthroughStream(Sending[bytes]):
     """Sends whole events as they come."""
+
+    @property
+    def size(self) -> int:
+        """0: nothing is kept."""
+        return 0
 
     def through(self, stage: PassthroughStage) -> None:
         """Watch the answer of the next try by *stage*."""
@@ -403,6 +413,11 @@ class PassthroughWhole(Whole[bytes]):
     _max_bytes: int
     _stage: PassthroughStage = field(init=False)
     _body: bytearray = field(init=False, factory=bytearray)
+
+    @property
+    def size(self) -> int:
+        """Bytes that have come."""
+        return len(self._body)
 
     def through(self, stage: PassthroughStage) -> None:
         """Watch the answer of the next try by *stage*."""
@@ -483,23 +498,25 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         return self._stage.begun
 
     @property
-    def usage(self) -> Usage | None:
-        """Tokens of the answer: by the service's count, or, of one that it did not count, by an estimate."""
-        return self.used if self._stage.ended or self._stage.usage is not None else None
+    def ended(self) -> bool:
+        """Whether all of the answer has come."""
+        return self._stage.ended if self._as_stream is None else self._as_stream.usage is not None
 
     @property
     def used(self) -> Usage | None:
         """Tokens by the service's count, and of what it did not count, or not yet, by an estimate."""
         if self._as_stream is not None:
             return self._as_stream.usage
-        counted, written = self._stage.usage, self._stage.written
+        stage, counted, written = self._stage, self._stage.usage, self._stage.written
+        if not stage.begun and not stage.ended:  # nothing of it was read, though much may have come
+            size = 0 if stage.failure is not None else self._output.size
+            return Usage(self._exchange.prompt_tokens, size // _BYTES_A_TOKEN) if size else None
         if counted is None:
-            has_come = self._stage.begun or self._stage.ended
-            return Usage(self._exchange.prompt_tokens, written) if has_come else None
+            return Usage(self._exchange.prompt_tokens, written)
         if not counted.prompt_tokens and counted.input_source is UsageSource.ESTIMATE:
             counted = evolve(counted, input_tokens=self._exchange.prompt_tokens)
-        if not counted.output_tokens and counted.output_source is UsageSource.ESTIMATE:
-            counted = evolve(counted, output_tokens=written)
+        if not stage.counted and written > counted.output_tokens:
+            counted = evolve(counted, output_tokens=written, output_source=UsageSource.ESTIMATE)
         return counted
 
     def open(self) -> Iterable[bytes]:

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from http import HTTPStatus
 from itertools import chain, islice
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
@@ -130,6 +131,12 @@ class AnswerReading(ABC, Generic[Facts, Way]):
     _accepted: bool = field(init=False, default=False)
     """Whether the upstream answered with 200."""
 
+    asked: bool = field(init=False, default=False)
+    """Whether a request has gone out."""
+
+    _answered: bool = field(init=False, default=False)
+    """Whether the upstream answered any part with 200."""
+
     _made: float = field(init=False)
     """From when the limit for the whole call counts: the wait for a connection is part of it."""
 
@@ -206,14 +213,19 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         return None if self._first_content is None else (self._first_content, self._last_event)
 
     @property
-    @abstractmethod
-    def usage(self) -> Usage | None:
-        """Tokens of the answer, where they are known."""
+    def refused(self) -> bool:
+        """Whether the upstream has said no, and no part of the answer had come before that."""
+        return self.status not in (0, HTTPStatus.OK) and not self._answered
 
     @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether all of the answer has come."""
+
+    @property
+    @abstractmethod
     def used(self) -> Usage | None:
-        """Tokens for observers, which are also told an estimate of what has come; ``None`` where nothing has."""
-        return self.usage
+        """Tokens of what has come, by the service's count or else by an estimate; ``None`` where nothing has."""
 
     @property
     def end(self) -> MessageEnd | None:
@@ -255,7 +267,8 @@ class AnswerReading(ABC, Generic[Facts, Way]):
 
     def start(self) -> float:
         """Count from now; the whole head must be here before the first event is."""
-        self._asked = self._last_event = self._clock()
+        self.asked, self._asked = True, self._clock()
+        self._last_event = self._asked
         return self._patience()
 
     def begin(self, status: int, headers: Headers) -> None:
@@ -274,7 +287,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
                     code="upstream.content_encoding",
                 )
             self._accept(_value(headers, b"content-type"))
-            self._accepted = True
+            self._accepted = self._answered = True
             self.on_accept()
 
     async def process(self) -> float | None:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.model.charge import FREE, Charge, total_cost
 from kiro_asgi.model.conversion import is_model
 from kiro_asgi.model.events import MessageEnd, Usage
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prices import Money, Price
 from kiro_asgi.observers.base import Outcome
+from kiro_asgi.quota.claims import Cost
 from kiro_asgi.quota.clients import NOBODY, Client
 
 
@@ -58,20 +60,21 @@ class CallRecord:
     failure: KiroAsgiError | None = field(init=False, default=None)
     """Error that replaced the answer, or the remainder of it."""
 
-    usage: Usage | None = field(init=False, default=None)
-    """Tokens of the answer, where they are known."""
+    charges: list[Charge] = field(init=False, factory=list)
+    """What each attempt is charged, once it has ended, in order."""
 
-    used: Usage | None = field(init=False, default=None)
-    """The same, or an estimate of what has come of an answer that broke off."""
+    reserved: Cost | None = field(init=False, default=None)
+    """What is reserved for the call, and for its attempt under way; ``None`` where no limit holds."""
 
     span: tuple[float, float] | None = field(init=False, default=None)
     """When the first content came from the service, and its last event, by the clock."""
 
     @property
-    def cost(self) -> Money | None:
-        """Cost of the answer, or of what has come of it; ``None`` where it is not known."""
-        return self.cost_of(self.used)
+    def charge(self) -> Charge:
+        """What the latest attempt is charged."""
+        return self.charges[-1] if self.charges else FREE
 
-    def cost_of(self, usage: Usage | None) -> Money | None:
-        """Cost of an answer of *usage*; ``None`` where it is not known."""
-        return None if usage is None or self.price is None else self.price.cost(usage)
+    def cost_with(self, usage: Usage | None) -> Money | None:
+        """Cost of the attempts so far and of an answer of *usage*; ``None`` where it is not known."""
+        cost = None if usage is None or self.price is None else self.price.cost(usage)
+        return None if cost is None else total_cost((*self.charges, Charge(usage, cost)))

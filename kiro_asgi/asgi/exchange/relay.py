@@ -92,7 +92,7 @@ class Relay:
                 raise failure
         finally:
             if (reading := self._attempts.reading) is not None:
-                call.usage, call.used, call.span = reading.usage, reading.used, reading.span
+                call.span = reading.span
         call.outcome, call.failure = self.outcome, self.failure
 
     async def _concurrently(
@@ -272,7 +272,7 @@ class Replies:
         def headers() -> Headers:
             usual: Headers = (content_type, *call.headers)
             if shows_cost:
-                usual = (*usual, *cost_headers(call.cost_of(call.counted())))
+                usual = (*usual, *cost_headers(call.cost_with(call.counted())))
             return (*usual, rules_header(call.notes, call.end())) if shows_rules else usual
 
         content_type = b"content-type", traits.stream_type if exchange.streamed else traits.body_type

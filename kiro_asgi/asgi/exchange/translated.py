@@ -20,15 +20,17 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
+from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
-from kiro_asgi.model.events import Event, MessageEnd, MessageStart, StopReason, Usage
+from kiro_asgi.model.events import Event, MessageEnd, MessageStart, Metering, StopReason, Usage, UsageSource
 from kiro_asgi.model.history import beginnings, shortened
 from kiro_asgi.model.message import Message, split_sentences, unsplit
 from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.model.rules import Loss, Rule
 from kiro_asgi.net.transport import StopReading
+from kiro_asgi.quota.claims import LEAST_CREDITS
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.upstreams.base import Credential, PausingTurn, Rendered, Upstream, UpstreamRequest
 
@@ -98,8 +100,15 @@ class TranslatedExchange:
 
     @property
     def expected(self) -> Usage:
-        """Tokens of the prompt by an estimate, and of an answer as long as the client allows, within reason."""
-        return Usage(self.estimate.input_tokens, expected_answer(self.parsed.prompt.sampling.max_tokens))
+        """Tokens of the prompt by an estimate, and of an answer as long as the client allows, within reason; credits
+        by what they took before."""
+        prompt = self.parsed.prompt
+        choices = 1 if prompt.unread is None else choices_of(prompt.unread.members)
+        usage = Usage(self.estimate.input_tokens, expected_answer(prompt.sampling.max_tokens, choices))
+        if not self.upstream.traits.meters:
+            return usage
+        amount = max(self.estimate.credits * (usage.input_tokens + usage.output_tokens), LEAST_CREDITS)
+        return evolve(usage, metering=Metering(amount, source=UsageSource.ESTIMATE))
 
     @property
     def known_answer(self) -> Message | None:
@@ -200,19 +209,20 @@ class TranslatedReading(AnswerReading[TranslatedExchange, Output[Event]]):
         return None if self.answer is None else self.answer.end
 
     @property
-    def usage(self) -> Usage | None:
-        """Tokens of the answer, where it came to an end."""
-        return None if self.end is None else self.end.usage
+    def ended(self) -> bool:
+        """Whether all of the answer has come."""
+        return self.end is not None
 
     @property
     def used(self) -> Usage | None:
-        """The same; of an answer that broke off, or whose client left, those so far."""
-        if self.answer is None or not self.begun:
-            return self.usage
+        """Tokens of what has come; ``None`` where the model has written nothing and the answer has not ended."""
+        if self.answer is None or not self.answer.events_seen:
+            return None
         try:
-            return self.answer.usage
+            usage = self.answer.usage
         except Exception:  # noqa: BLE001 - an estimator of the application's own, whose failure is told as the answer's
-            return self.usage
+            return None if self.end is None else self.end.usage
+        return usage if self.ended or usage.output_tokens else None
 
     def open(self) -> Iterable[Event]:
         """The start of the message, before there is anything in it."""

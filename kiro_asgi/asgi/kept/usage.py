@@ -16,7 +16,7 @@ from kiro_asgi.config import Settings
 from kiro_asgi.limits import USAGE_MODELS
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.model.prices import Prices
-from kiro_asgi.observers.base import CallFacts, EndFacts, Observer, Outcome
+from kiro_asgi.observers.base import AttemptFacts, CallFacts, EndFacts, Observer, Outcome, PlanFacts
 from kiro_asgi.quota.base import Ledger, UsageKey, UsageRow
 from kiro_asgi.quota.ledger import UsageWriter
 from kiro_asgi.quota.memory import MemoryLedger
@@ -62,7 +62,7 @@ class InventedNames:
 
 @define
 class UsageObserver(Observer):
-    """Adds the usage of calls to a ledger: of those for which an upstream was asked."""
+    """Adds to a ledger each call for which an upstream was asked, and what each of its attempts is charged."""
 
     _writer: UsageWriter
     _zone: ZoneInfo
@@ -72,21 +72,29 @@ class UsageObserver(Observer):
     _invented: InventedNames = field(init=False, factory=InventedNames, repr=False)
 
     def ended(self, call: CallFacts, end: EndFacts) -> None:
-        """Add the call's usage, by the day on which it began."""
+        """Add the call to those of the upstream that was asked last, and to each what its attempts are charged."""
         if end.plan is None:
             return
-        day = datetime.fromtimestamp(call.time, UTC).astimezone(self._zone).date().isoformat()
-        model = end.plan.model[:_LONGEST_MODEL]
-        model = model if end.plan.listed else self._invented.counted(day, call.principal, model)
-        key = UsageKey(day, call.principal, end.plan.upstream, model, call.group)
-        self._writer.add(UsageRow(key, {name: amount for name, amount in self._amounts(end) if amount}))
+        for attempt in end.earlier:
+            self._add(call, attempt.plan, self._charged(attempt))
+        self._add(call, end.plan, (*_counts(end), *self._charged(end)))
 
-    def _amounts(self, end: EndFacts) -> Iterator[tuple[str, float]]:
-        yield from _counts(end)
-        if end.cost is not None:
-            yield "cost", end.cost.counted
-            yield "estimated_cost", end.cost.estimated
-        elif self._prices.known and end.usage is not None:
+    def _add(self, call: CallFacts, plan: PlanFacts, amounts: Iterable[tuple[str, float]]) -> None:
+        """Add *amounts*, by the day on which the call began."""
+        day = datetime.fromtimestamp(call.time, UTC).astimezone(self._zone).date().isoformat()
+        model = plan.model[:_LONGEST_MODEL]
+        model = model if plan.listed else self._invented.counted(day, call.principal, model)
+        key = UsageKey(day, call.principal, plan.upstream, model, call.group)
+        self._writer.add(UsageRow(key, {name: amount for name, amount in amounts if amount}))
+
+    def _charged(self, facts: AttemptFacts | EndFacts) -> Iterator[tuple[str, float]]:
+        if facts.usage is None:
+            return
+        yield from _tokens(facts.usage)
+        if facts.cost is not None:
+            yield "cost", facts.cost.counted
+            yield "estimated_cost", facts.cost.estimated
+        if self._prices.known and (facts.cost is None or facts.cost_guessed):
             yield "unpriced", 1
 
 
@@ -96,8 +104,6 @@ def _counts(end: EndFacts) -> Iterator[tuple[str, float]]:
     if end.first_content is not None:
         yield "first_content_seconds", end.first_content
         yield "answers_with_content", 1
-    if end.usage is not None:
-        yield from _tokens(end.usage)
 
 
 def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
@@ -110,9 +116,11 @@ def _tokens(usage: Usage) -> Iterator[tuple[str, float]]:
         yield "cache_write_tokens", usage.cache_write_tokens
     if usage.thinking_source is counted:
         yield "thinking_tokens", usage.thinking_tokens
-    if usage.metering is not None:
+    if usage.metering is not None and usage.metering.source is counted:
         yield "credits", usage.metering.amount
         yield "answers_with_credits", 1
+    elif usage.metering is not None:
+        yield "estimated_credits", usage.metering.amount
 
 
 def new_ledger(settings: Settings) -> Ledger:

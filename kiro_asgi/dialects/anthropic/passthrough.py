@@ -90,7 +90,10 @@ def _read(document: Mapping[str, Any]) -> Sign:
             return _ENDED
         case {"type": "error"} | {"error": dict() | str()}:  # servers that speak the API forget the type
             return _FAILED
-        case {"type": "message_start", "message": {"usage": dict(usage)}} | {"usage": dict(usage)}:
+        case {"type": "message_start", "message": {"usage": dict(usage)}}:
+            tier = _TIERS.get(text_of(usage, "service_tier"))
+            return Sign(usage=usage, tier=tier, opening=True)
+        case {"usage": dict(usage)}:
             return Sign(usage=usage, tier=_TIERS.get(text_of(usage, "service_tier")))
     return Sign()
 

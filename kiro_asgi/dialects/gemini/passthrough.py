@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import ResponseMeta
+from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import SERVED, SseEncoder
 from kiro_asgi.dialects.gemini.parsing import HOSTED, MODES, SEARCHES, read_body
@@ -47,7 +48,9 @@ def peek(body: bytes, model: str, *, stream: bool) -> RequestPeek:
     """
     document = read_body(body)
     longest = count_of(object_of(document.get("generation_config")), "max_output_tokens")
-    return GeminiPeek(body, model, stream, tuple(_tools(document)), frozenset(_asks(document)), longest)
+    return GeminiPeek(
+        body, model, stream, tuple(_tools(document)), frozenset(_asks(document)), longest, choices_of(document)
+    )
 
 
 def _tools(document: Mapping[str, Any]) -> Iterator[Tool]:

@@ -140,7 +140,7 @@ class KiroUpstream:
     hosts: KiroHosts = field(init=False)
     """The addresses, by the settings."""
 
-    traits: Traits = field(init=False, default=Traits(provider="aws.kiro"))
+    traits: Traits = field(init=False, default=Traits(provider="aws.kiro", meters=True))
     builtin: tuple[ModelCard, ...] = field(init=False, default=models.FALLBACK)
     forwarding: Forwarding | None = field(init=False, default=None)
 
