@@ -149,7 +149,11 @@ _RULES: Final = (
     Rule("sampling.max_tokens", "The greatest length of the answer is kept within the model's bounds.", _NONE),
     Rule("sampling.temperature", "A temperature over 1 becomes 1.", _FORM),
     Rule("sampling.model", "Those of temperature, top_p and top_k that the model does not take are dropped.", _CONTENT),
-    Rule("sampling.stop_blank", "A stop sequence without a visible character is dropped.", _CONTENT),
+    Rule(
+        "sampling.stop_blank",
+        "The gateway ends the answer at a stop sequence without a visible character: the service takes none.",
+        _NONE,
+    ),
     Rule("sampling.ignored", "Seed and penalties are dropped: the service has no such fields.", _CONTENT),
     Rule("cache.limit", "Of more marks for the prompt cache than four the last four count.", _NONE),
     Rule("adapted.signatures", "Thinking is not handed back, as the service refused a signature.", _CONTENT),

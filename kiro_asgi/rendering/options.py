@@ -49,8 +49,12 @@ def length(wanted: int, least: int, most: int, notes: Notes) -> int:
 
 
 def visible_stops(sampling: Sampling, notes: Notes) -> list[str]:
-    """The stop sequences that have a visible character; services refuse others."""
-    kept = [sequence for sequence in sampling.stop if sequence and not sequence.isspace()]
-    if len(kept) != len(sampling.stop):
+    """The stop sequences that have a visible character; the service refuses others."""
+    if blank_stops(sampling):
         notes.applies("sampling.stop_blank", "stop_sequences")
-    return kept
+    return [sequence for sequence in sampling.stop if sequence.strip()]
+
+
+def blank_stops(sampling: Sampling) -> tuple[str, ...]:
+    """The stop sequences that `visible_stops` leaves out, but for empty ones: the gateway ends the answer at them."""
+    return tuple(sequence for sequence in sampling.stop if sequence.isspace())

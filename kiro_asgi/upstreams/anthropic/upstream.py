@@ -21,6 +21,7 @@ from kiro_asgi.model.features import Ask, betas_in
 from kiro_asgi.model.handling import Words
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.options import blank_stops
 from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
@@ -288,6 +289,7 @@ class AnthropicUpstream(DirectUpstream):
             request,
             body.names.changed(),
             argument_names=body.names.arguments,
+            stop=blank_stops(prompt.sampling),
             notes=body.notes.found(),
             document=body.document,
             formed=body.formed,

@@ -20,6 +20,7 @@ from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
 from kiro_asgi.rendering.attachments import instead_of_address
 from kiro_asgi.rendering.content import BodyContent
+from kiro_asgi.rendering.options import blank_stops
 from kiro_asgi.rendering.refusal import refusal
 from kiro_asgi.rendering.unread import WriteBack, unsent
 from kiro_asgi.stages.base import Stage
@@ -153,6 +154,7 @@ class BedrockUpstream(DirectUpstream):
             self._ask(model, operation, credential, asked, accept),
             body.names.changed(),
             argument_names=body.names.arguments,
+            stop=blank_stops(prompt.sampling),
             notes=(*map(Note, self.adaptations), *body.notes.found()),
             document=asked,
             formed=body.formed,
