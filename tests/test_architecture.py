@@ -176,6 +176,7 @@ MAY_NAME = {
     "contract": "the first gateways' contract is about Kiro, and its functions' names are fixed",
     "streaming": "functions that others call by names that are fixed, for answers of Kiro",
     "recovery": "a kind of call that is named like the slice of an upstream",
+    "model.own_lines": "lines that clients write for a vendor",
     "model.signatures": "marks in signatures that clients hold, and give to later versions",
     "asgi.exchange.passthrough": "a sentence about a setting",
     "config.__init__": "names that users import",

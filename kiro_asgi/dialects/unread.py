@@ -170,9 +170,5 @@ RULES: Final = listed(
     Rule("blocks.unreadable", "A part of a message that its role cannot hold is left out.", _CONTENT),
     Rule("tools.left_out", "A tool that the choice of tools excludes is not offered.", _CONTENT),
     "tools.duplicate_dropped",
-    Rule(
-        "system.attribution",
-        "The line about billing that Claude Code puts first is left out; services of its own API get it.",
-        _NONE,
-    ),
+    "system.attribution",
 )

@@ -56,6 +56,9 @@ class Ask(Enum):
     MANY_STOPS = "many_stops"
     """More stop sequences than the service takes."""
 
+    BLANK_STOPS = "blank_stops"
+    """Stop sequences without a visible character."""
+
     SAMPLING = "sampling"
     """Temperature, ``top_p``, ``top_k`` or penalties."""
 
@@ -67,6 +70,9 @@ class Ask(Enum):
 
     MAX_COMPLETION_TOKENS = "max_completion_tokens"
     """The greatest length by its newer name."""
+
+    OWN_LINE = "own_line"
+    """A line for the service of the client's vendor, before the system text."""
 
     STATE = "state"
     """Something that the gateway keeps, makes or refuses itself."""

@@ -121,6 +121,11 @@ _RULES: Final = (
     Rule("results.ordered", "Results stand in the order of their calls.", _NONE),
     Rule("results.relocated", "A result that comes late moves behind its call.", _FORM),
     Rule("results.attachment_lifted", "What a tool's result cannot hold at this service stands behind it.", _FORM),
+    Rule(
+        "system.attribution",
+        "The line about billing that Claude Code puts first is left out; Anthropic's own service gets it.",
+        _NONE,
+    ),
     Rule("tools.as_function", "A tool that its API defines, and the client runs, is offered as a function.", _FORM),
     Rule("tools.duplicate_dropped", "Of tools with the same name the first counts.", _CONTENT),
     Rule(

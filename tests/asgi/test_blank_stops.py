@@ -23,15 +23,13 @@ SERVICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "nova": ("bedrock/amazon.nova-pro-v1:0", {"bedrock": KEYS}, "bedrock.chat"),
     "gemini": ("gemini/gemini-2.5-pro", {"gemini": KEYS}, "gemini.chat"),
 }
-TOOL = {"type": "object", "properties": {}}
 
 
 def asked(api: str, model: str, stops: list[str], stream: bool) -> Any:
-    """A request that no API passes on as it is."""
+    """A request in *api*."""
     said = [{"role": "user", "content": "Go."}]
     if api == "messages":
-        tools = [{"name": "f", "input_schema": TOOL}]
-        body = {"model": model, "max_tokens": 99, "messages": said, "stop_sequences": stops, "tools": tools}
+        body = {"model": model, "max_tokens": 99, "messages": said, "stop_sequences": stops}
         return post("/v1/messages", {**body, "stream": stream})
     if api == "chat":
         return post("/v1/chat/completions", {"model": model, "messages": said, "stop": stops, "stream": stream})

@@ -490,6 +490,8 @@ def thought(signature: str) -> dict[str, Any]:
 
 
 OWN = {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat(), "openai_responses": OpenAIResponses()}
+COPY = AnthropicUpstream(endpoint="http://localhost:1")
+OWN_LINE = "x-anthropic-billing-header: cch=1;\nBe brief."
 MESSAGES = AnthropicUpstream()
 SILENT = AnthropicUpstream(replay_thinking=False)
 CHAT = OpenAIUpstream()
@@ -618,6 +620,12 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("sampling.differs", "anthropic", MESSAGES, {}, NO_TEMPERATURE),
         ("sampling.differs", "anthropic", MESSAGES, {}, {"model": "claude-sonnet-4-5", **EVERY_WAY}),
         ("sampling.differs", "openai_chat", CHAT, {}, {"model": "gpt-5", "temperature": 0}),
+        ("stop.kept_here", "anthropic", MESSAGES, {}, {"stop_sequences": ["a", "\n"]}),
+        ("", "anthropic", MESSAGES, {}, {"stop_sequences": ["a", "b\n"]}),
+        ("", "anthropic", MESSAGES, {}, {"stop_sequences": 5}),
+        ("system.own_line", "anthropic", COPY, {}, {"system": OWN_LINE}),
+        ("system.own_line", "anthropic", COPY, {}, {"system": [{"type": "text", "text": OWN_LINE}]}),
+        ("", "anthropic", MESSAGES, {}, {"system": OWN_LINE}),
         ("stop.kept_here", "openai_chat", CHAT, {}, {"model": "o3", "stop": "x"}),
         ("stop.kept_here", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d", "e"]}),
         ("fields.renamed", "openai_chat", CHAT, {}, {"max_tokens": 9}),

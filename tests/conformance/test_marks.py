@@ -107,7 +107,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, Any]]]] = {
             ],
             "messages": said({"type": "text", "text": "x"}),
         },
-        [("system[1]", {**HOUR, "scope": "global"})],
+        [("system[0]", {**HOUR, "scope": "global"})],
     ),
 }
 

@@ -29,8 +29,9 @@ from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.model import handling
 from kiro_asgi.model.notes import Note, holding
+from kiro_asgi.model.own_lines import RULE as OWN_LINE
 from kiro_asgi.model.prompt import Prompt
-from kiro_asgi.model.rules import Rule
+from kiro_asgi.model.rules import CATALOGUE, Rule
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
@@ -48,6 +49,7 @@ GATEWAY_RULES: Final = (
     *handling.RULES,
     OLDEST_DROPPED,
     CUT_ANSWER,
+    CATALOGUE[OWN_LINE],
 )
 """Adaptations that the gateway makes for every service; the rules of each service are its upstream's."""
 

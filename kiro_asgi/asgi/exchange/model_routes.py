@@ -17,6 +17,8 @@ from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
+from kiro_asgi.model.own_lines import RULE as OWN_LINE
+from kiro_asgi.model.own_lines import own_line, without_own_line
 from kiro_asgi.model.prices import Prices
 from kiro_asgi.model.prompt import Demand, Document, Part, Prompt, Text
 from kiro_asgi.model.rules import CATALOGUE, Loss, Rule
@@ -136,7 +138,9 @@ class Provider:
         functions = _notes_on_functions(prompt, api) if prompt.tools else ()
         prompt = self.setup.adapt(understood(prompt, api), self.catalogue.meant(name), model)
         prompt, notes = self.toolbox.offered(prompt) if prompt.tools else (prompt, ())
+        prompt, own = _without_own_line(prompt)
         return prompt, (
+            *own,
             *functions,
             *notes,
             *_notes_on_lost(prompt, traits),
@@ -170,6 +174,15 @@ def _unsaid(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:
     if prompt.unread is None or prompt.unread.api != traits.api:
         crossed(prompt.handling, traits.words, notes)
     return notes.found()
+
+
+def _without_own_line(prompt: Prompt) -> tuple[Prompt, tuple[Note, ...]]:
+    """*prompt* without a line for the vendor of a client that speaks another API than that one's."""
+    if not prompt.system or not own_line(prompt.system[0]):
+        return prompt, ()
+    notes = Notes()
+    notes.applies(OWN_LINE, prompt.system_place)
+    return evolve(prompt, system=(without_own_line(prompt.system[0]), *prompt.system[1:])), notes.found()
 
 
 def _notes_on_lost(prompt: Prompt, traits: Traits) -> tuple[Note, ...]:

@@ -190,8 +190,13 @@ REASONS: Final[tuple[Reason, ...]] = (
     ),
     Reason(
         "stop.kept_here",
-        "The model refuses stop sequences, or there are too many: the gateway ends the answer at them.",
-        lambda c: c.differs(Ask.STOP, Ask.MANY_STOPS),
+        "The service refuses stop sequences, or these, or so many: the gateway ends the answer at them.",
+        lambda c: c.differs(Ask.STOP, Ask.MANY_STOPS, Ask.BLANK_STOPS),
+    ),
+    Reason(
+        "system.own_line",
+        "Before the system text stands a line for the client's own vendor, and another one answers.",
+        lambda c: c.differs(Ask.OWN_LINE),
     ),
     Reason(
         "fields.renamed",

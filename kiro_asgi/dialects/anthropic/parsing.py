@@ -47,6 +47,7 @@ from kiro_asgi.errors import RequestError
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.handling import Handling, Tier
 from kiro_asgi.model.notes import UNHEARD, Notes
+from kiro_asgi.model.own_lines import own_line, without_own_line
 from kiro_asgi.model.prompt import (
     Demand,
     Opaque,
@@ -330,12 +331,6 @@ def _handling(request: MessagesCountBody, metadata: Mapping[str, Any], marks: It
     )
 
 
-ATTRIBUTION: Final = "x-anthropic-billing-header:"
-"""How the line begins that Claude Code puts before its system text; it means nothing to the model.
-
-Source: https://code.claude.com/docs/en/llm-gateway-protocol
-"""
-
 EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 
 MODES: Final = MappingProxyType(
@@ -570,19 +565,18 @@ def _insert(asides: list[Part], parts: tuple[Part, ...]) -> tuple[Part, ...]:
 def _system(system: Any, notes: Notes) -> Iterator[tuple[str, str, Unread | None]]:
     """Its texts in order, without the attribution line, each with its mark for the cache, and what was not read."""
     texts = [(each.text, each.cache, each.unread) for each in _texts(system, notes)]
-    if texts and texts[0][0].startswith(ATTRIBUTION):
+    if texts and own_line(texts[0][0]):
         notes.applies("system.attribution", "system" if isinstance(system, str) else "system[0].text", kept_for=API)
-        texts[0] = texts[0][0].partition("\n")[2], *texts[0][1:]
+        texts[0] = without_own_line(texts[0][0]), *texts[0][1:]
     return (each for each in texts if each[0])
 
 
 def _attribution(system: Any) -> Text | None:
     """The attribution line; members of its block are of the text behind it, if there is any."""
     first = next(_texts(system, UNHEARD), None)
-    if first is None or not first.text.startswith(ATTRIBUTION):
+    if first is None or not (line := own_line(first.text)):
         return None
-    line, _, rest = first.text.partition("\n")
-    return Text(line, unread=None if rest else first.unread)
+    return Text(line, unread=None if without_own_line(first.text) else first.unread)
 
 
 def _texts(system: str | tuple[MessagesTextBlock | Raw, ...] | None, notes: Notes) -> Iterator[Text]:

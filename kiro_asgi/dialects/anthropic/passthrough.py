@@ -21,6 +21,7 @@ from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
+from kiro_asgi.model.own_lines import own_line
 from kiro_asgi.model.prompt import Tool
 from kiro_asgi.model.signatures import read_mark
 from kiro_asgi.stages.counts import messages_counts
@@ -55,7 +56,22 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
         yield Ask.SERVED
     if any(references_in(document)):
         yield Ask.SERVED
+    yield from _asks_of_texts(document)
     yield from _asks_of_history(document)
+
+
+def _asks_of_texts(document: Mapping[str, Any]) -> Iterator[Ask]:
+    stops = document.get("stop_sequences")
+    if isinstance(stops, list) and any(isinstance(stop, str) and stop.isspace() for stop in stops):
+        yield Ask.BLANK_STOPS
+    if own_line(_first_text(document.get("system"))):
+        yield Ask.OWN_LINE
+
+
+def _first_text(system: Any) -> str:
+    if isinstance(system, str):
+        return system
+    return next((text_of(block, "text") for block in objects_of(system)), "")
 
 
 def _is_served(tool: Mapping[str, Any]) -> bool:

@@ -401,7 +401,7 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
     fields |= length_and_thinking(prompt, model, family, notes, thinking=thinking)
     fields |= sampling_fields(prompt.sampling, family, options.version, notes, thinking=thinking)
     optional = {
-        "system": _system(prompt, write, with_schema=form is None or options.custom),
+        "system": _system(prompt, write, with_schema=form is None or options.custom, custom=options.custom),
         "tools": tools,
         "tool_choice": _choice(prompt, names) if tools else {},
     }
@@ -498,9 +498,9 @@ def _held(result: ToolResult) -> Container[type]:
     return (Text,) if result.is_error else (Text, Image, Document, Opaque)
 
 
-def _system(prompt: Prompt, write: WriteBack, *, with_schema: bool) -> list[dict[str, Any]]:
+def _system(prompt: Prompt, write: WriteBack, *, with_schema: bool, custom: bool) -> list[dict[str, Any]]:
     texts: list[dict[str, Any]] = []
-    if prompt.attribution is not None:
+    if prompt.attribution is not None and not (custom and write.notes.applies("system.attribution", "system")):
         texts.append({"type": "text", "text": prompt.attribution.text})
         write.into(texts[-1], prompt.attribution.unread, place=prompt.system_place)
     for index, text in enumerate(prompt.system):

@@ -23,6 +23,7 @@ RULES: Final = listed(
     ),
     "adapted.unread",
     "fields.withheld",
+    "system.attribution",
     "tools.as_function",
     "tools.duplicate_dropped",
     "tools.choice_unknown",

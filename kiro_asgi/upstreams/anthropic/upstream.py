@@ -186,6 +186,8 @@ class MessagesForwarding:
             (Ask.THOUGHTS in asks and not self._replay_thinking)
             or (Ask.SAMPLING in asks and not sampled)
             or (Ask.SAMPLED_TWICE in asks and family.sampled_once)
+            or Ask.BLANK_STOPS in asks
+            or (Ask.OWN_LINE in asks and is_custom(self._endpoint.endpoint))
         )
 
     def other_api(self, error: KiroAsgiError) -> None:

@@ -163,8 +163,10 @@ class BedrockUpstream(DirectUpstream):
 
     def _invoke(self, prompt: Prompt, model: ModelCard, credential: Credential) -> Rendered:
         _refuse_addresses(prompt)
-        rendered = self.messages.render(prompt, claude.known(model), credential)
         notes = Notes()
+        if prompt.attribution is not None and notes.applies("system.attribution", "system"):
+            prompt = evolve(prompt, attribution=None)
+        rendered = self.messages.render(prompt, claude.known(model), credential)
         body = claude.invoked(rendered.document, claude.betas((*self.betas, *prompt.betas), notes))
         said: dict[str, Any] = {}
         write = WriteBack(self.messages.traits.api, notes, unsent(self.withheld, self.refused))
