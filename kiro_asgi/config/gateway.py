@@ -271,6 +271,16 @@ class StructuredSettings:
 
 
 @frozen(kw_only=True)
+class PromiseSettings:
+    """What is done about an answer that lacks what its request demands."""
+
+    tool_choice: str = setting("enforce", Choices(("enforce", "ask")))
+    """A call that ``tool_choice`` demands: ``enforce`` (the model is asked once more, then the client gets an error) or
+    ``ask`` (the client gets the answer as it came, with a notice after it).  Calls of tools that it does not allow are
+    withheld either way."""
+
+
+@frozen(kw_only=True)
 class FetchSettings:
     """Images and documents that requests name by their ``https`` addresses, for services that take bytes only.
 

@@ -20,6 +20,7 @@ from kiro_asgi.config.gateway import (
     InspectorSettings,
     LimitSettings,
     PriceSettings,
+    PromiseSettings,
     RecoverySettings,
     ResponsesSettings,
     RetrySettings,
@@ -72,6 +73,7 @@ class Settings(BuiltinSettings):
     responses: ResponsesSettings = field(factory=ResponsesSettings)
     stream: StreamSettings = field(factory=StreamSettings)
     structured: StructuredSettings = field(factory=StructuredSettings)
+    promises: PromiseSettings = field(factory=PromiseSettings)
     fetch: FetchSettings = field(factory=FetchSettings)
     inspector: InspectorSettings = field(factory=InspectorSettings)
     limits: LimitSettings = field(factory=LimitSettings)

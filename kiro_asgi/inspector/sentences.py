@@ -337,6 +337,11 @@ NOTICES: Final[Mapping[str, Sentences]] = MappingProxyType(
         "stream.no_terminal_signal": _UNCLEAR_END,
         "stop.unknown": _UNCLEAR_END,
         "stop.silent": _UNCLEAR_END,
+        "tool_choice.unmet": Sentences(
+            "no call, though demanded",
+            "The request demands a tool call, and the model made none. The client got the answer.",
+            "Set promises.tool_choice to enforce, if the client cannot use an answer without a call.",
+        ),
         "stop.details_unknown": _UNCLEAR_END,
         "tier.unknown": Sentences(
             "unknown tier",

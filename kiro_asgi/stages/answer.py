@@ -32,7 +32,15 @@ from kiro_asgi.stages.filters import (
 from kiro_asgi.stages.limits import Limits
 from kiro_asgi.stages.opaque import SameApi
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.promises import DemandedCall, DemandedSearch, ForbiddenCalls, StructuredAnswer, StructuredCheck
+from kiro_asgi.stages.parts.open_calls import ArgumentReading
+from kiro_asgi.stages.promises import (
+    AskedCall,
+    DemandedCall,
+    DemandedSearch,
+    ForbiddenCalls,
+    StructuredAnswer,
+    StructuredCheck,
+)
 from kiro_asgi.stages.thinking import TAGS, OmittedThinking, ThinkingSplitter
 from kiro_asgi.stages.tool_calls import ToolCallAssembler
 from kiro_asgi.stages.tool_spelling import MCP, ToolSpelling
@@ -129,6 +137,9 @@ class Plan:
     """The turns that the client will send back before the answer, whose calls have ids that no other call gets."""
 
     drop_repeated_text: bool = False
+    text_tools: Collection[str] = ()
+    """Names that the upstream has for tools that take a text."""
+
     mendings: Collection[str] = MENDINGS
     """Names of repairs to the text of arguments, see `kiro_asgi.stages.parts.argument_text`."""
 
@@ -168,6 +179,9 @@ class Plan:
 
     tool_choice: ToolChoice = field(factory=ToolChoice)
     """The tool choice that the answer must satisfy, by the client's names."""
+
+    tool_promise: str = "enforce"
+    """What is done about an answer without a call that it demands: ``enforce`` or ``ask``."""
 
     lead_in: str = ""
     """Text before an answer that begins with a tool call."""
@@ -400,7 +414,7 @@ def _assembler(plan: Plan, budget: AnswerBudget) -> ToolCallAssembler:
         drop_equal=plan.drop_equal_tool_calls,
         id_stem=plan.call_id_stem,
         conversation=plan.conversation,
-        mendings=plan.mendings,
+        reading=ArgumentReading(plan.mendings, plan.text_tools),
         max_bytes=plan.tool_input_bytes,
         budget=budget,
     )
@@ -418,11 +432,14 @@ def _meter(plan: Plan) -> UsageMeter:
 
 def _held_back(plan: Plan, budget: AnswerBudget) -> Iterator[Stage[Any, Any]]:
     """The stage that keeps a promise; an answer that has to hold a call has no text that has to be JSON."""
-    if plan.citing is not None and plan.citing.demanded:
-        yield DemandedSearch(plan.tool_choice.permitted, budget)
-    elif plan.tool_choice.demanded:
-        yield DemandedCall(plan.tool_choice.permitted, budget)
-    elif plan.schema is not None and plan.schema_enforced:
+    permitted, searches = plan.tool_choice.permitted, plan.citing is not None and plan.citing.demanded
+    is_demanded = searches or plan.tool_choice.demanded
+    if is_demanded and plan.tool_promise == "enforce":
+        yield DemandedSearch(permitted, budget) if searches else DemandedCall(permitted, budget)
+        return
+    if is_demanded:
+        yield AskedCall(permitted, plan.language)
+    if plan.schema is not None and plan.schema_enforced:
         yield StructuredAnswer(plan.schema, budget)
 
 

@@ -224,6 +224,45 @@ class DemandedCall(Filter[Delta]):
         yield from self._kept.release()
 
 
+UNMET: Final = "tool_choice.unmet"
+"""The answer holds none of the calls that the client demanded, and goes out all the same."""
+
+_UNMET: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "en": "[Notice from the gateway] The model called no tool, although tool_choice demands a call.",
+        "zh": "[网关提示] tool_choice 要求调用工具，但模型没有调用任何工具。",
+    }
+)
+
+
+@define
+class AskedCall(Filter[Delta]):
+    """Say behind an answer without a call that one was demanded; everything passes as it comes.
+
+    Of an answer that was broken off, it is not known whether a call was to come.
+    """
+
+    _permitted: frozenset[str] | None
+    """As of `DemandedCall`."""
+
+    _language: str = ""
+    """Language of the notice to the client, ``en`` or ``zh``; empty for none."""
+
+    _called: bool = field(init=False, default=False)
+
+    def feed(self, items: Iterable[Delta], /) -> Iterator[Delta]:
+        """The same deltas, and the notice."""
+        for item in items:
+            if isinstance(item, ToolCallStart | ServerCall):
+                self._called |= self._permitted is None or item.name in self._permitted
+            elif isinstance(item, ToolCallCut | ToolCallMalformed):
+                self._called = True
+            elif type(item) is Stop and item.reason in _UNFORCED and not self._called:
+                yield Notice(UNMET)
+                yield from (Appendix(f"\n\n{text}") for name, text in _UNMET.items() if name == self._language)
+            yield item
+
+
 @define
 class DemandedSearch(DemandedCall):
     """The same for a search that the service reports after the answer: all text rests on it, and stays."""

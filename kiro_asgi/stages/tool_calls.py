@@ -19,7 +19,7 @@ An assembler yields whole calls: `ToolCallStart`, `ToolInputDelta`, `ToolCallEnd
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field
@@ -49,9 +49,18 @@ from kiro_asgi.model.events import (
 )
 from kiro_asgi.model.prompt import Turn
 from kiro_asgi.stages.base import Stage
-from kiro_asgi.stages.parts.argument_text import MENDINGS, malformed_call
+from kiro_asgi.stages.parts.argument_text import malformed_call
 from kiro_asgi.stages.parts.call_ids import CallIds
-from kiro_asgi.stages.parts.open_calls import CompleteCall, OpenCall, OpenCalls, Verdict, fingerprint
+from kiro_asgi.stages.parts.open_calls import (
+    SENT,
+    ArgumentReading,
+    CompleteCall,
+    OpenCall,
+    OpenCalls,
+    Verdict,
+    fingerprint,
+    has_arguments,
+)
 
 EMISSIONS: Final = ("complete", "end", "incremental")
 
@@ -84,8 +93,7 @@ class ToolCallAssembler:
     id_stem: str = "call"
     """The prefix of ids for calls that come without one; a number follows."""
 
-    mendings: Collection[str] = MENDINGS
-    """Names of repairs to arguments, see `kiro_asgi.stages.parts.argument_text`."""
+    reading: ArgumentReading = field(factory=ArgumentReading)
 
     max_bytes: int = TOOL_INPUT_BYTES
     """Arguments of one call, in UTF-8; a call with more is cut."""
@@ -114,12 +122,12 @@ class ToolCallAssembler:
         match self.emission:
             case "complete":
                 at_once = AtOnce(self.drop_equal, self.max_bytes, self.budget)
-                return WholeCalls(at_once, self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
+                return WholeCalls(at_once, self.max_bytes, self.id_stem, self.budget, self.reading, ids)
             case "end":
                 at_end = AtEnd(self.drop_equal, self.budget)
-                return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
+                return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.reading, ids)
             case "incremental":
-                return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.mendings, ids)
+                return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.reading, ids)
         raise ConfigError(f"tool emission must be one of {', '.join(EMISSIONS)}, not {self.emission!r}")
 
 
@@ -220,14 +228,6 @@ def _unless_orphaned(verdict: Verdict) -> Verdict:
         return verdict
     reason = "none, while other arguments belong to no call"
     return ToolCallMalformed(malformed_call(verdict.call_id, verdict.name, "", reason=reason))
-
-
-def _is_orphan(call: OpenCall, verdict: Verdict) -> bool:
-    return not call.name and not isinstance(verdict, CompleteCall) and _is_something(call.text)
-
-
-def _is_something(arguments: str) -> bool:
-    return arguments.strip() not in ("", "{}")
 
 
 @define
@@ -403,7 +403,7 @@ class WholeCalls:
     max_bytes: int
     id_stem: str
     budget: AnswerBudget
-    mendings: Collection[str] = ()
+    reading: ArgumentReading
     ids: CallIds = field(factory=CallIds)
     _calls: OpenCalls[OpenCall] = field(init=False)
 
@@ -430,7 +430,7 @@ class WholeCalls:
     def flush(self) -> Iterator[Delta]:
         """Judge the calls that never ended, then send what is due."""
         for call in self._calls.take_all():
-            yield from self._accepted(call, call.close(stopped=False, mendings=self.mendings))
+            yield from self._accepted(call, call.close(stopped=False, reading=self.reading))
         yield from self.delivery.rest()
 
     def _process(self, fragment: ToolCallFragment) -> Iterator[Delta]:
@@ -438,7 +438,7 @@ class WholeCalls:
         call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
             if not (fragment.call_id or fragment.name):
-                self.delivery.orphaned |= _is_something(fragment.input)
+                self.delivery.orphaned |= has_arguments(fragment.input)
                 yield Notice(STRAY)
                 return
             call_id = fragment.call_id or self._calls.new_id()
@@ -451,14 +451,14 @@ class WholeCalls:
         if call.write(fragment.input) > self.max_bytes:
             yield from self._judge(call, call.cut("too large"))
         elif fragment.stop:
-            yield from self._judge(call, call.close(stopped=True, mendings=self.mendings))
+            yield from self._judge(call, call.close(stopped=True, reading=self.reading))
 
     def _judge(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
         self._calls.take(call)
         return self._accepted(call, verdict)
 
     def _accepted(self, call: OpenCall, verdict: Verdict) -> Iterable[Delta]:
-        self.delivery.orphaned |= _is_orphan(call, verdict)
+        self.delivery.orphaned |= call.is_orphan
         unread = call.give_unread()
         call.release()
         if unread is not None and isinstance(verdict, CompleteCall):
@@ -524,8 +524,7 @@ class IncrementalCalls:
     max_bytes: int
     id_stem: str
     budget: AnswerBudget
-    mendings: Collection[str] = ()
-    """Not for a call whose beginning has gone out."""
+    reading: ArgumentReading
 
     ids: CallIds = field(factory=CallIds)
     _calls: OpenCalls[_IncrementalCall] = field(init=False)
@@ -568,7 +567,7 @@ class IncrementalCalls:
         call = self._calls.find(fragment.call_id, fragment.name)
         if call is None:
             if not (fragment.call_id or fragment.name):
-                self._orphaned |= _is_something(fragment.input)
+                self._orphaned |= has_arguments(fragment.input)
                 yield Notice(STRAY)
                 return
             if fragment.call_id in self._ended:
@@ -604,8 +603,8 @@ class IncrementalCalls:
         return call
 
     def _judge(self, call: _IncrementalCall, *, stopped: bool) -> Verdict:
-        verdict = call.close(stopped=stopped, mendings=() if call.streaming else self.mendings)
-        self._orphaned |= _is_orphan(call, verdict)
+        verdict = call.close(stopped=stopped, reading=SENT if call.streaming else self.reading)
+        self._orphaned |= call.is_orphan
         return verdict
 
     def _end(self, call: _IncrementalCall, verdict: Verdict) -> None:
@@ -629,7 +628,8 @@ class IncrementalCalls:
     def _advance(self) -> Iterator[Delta]:
         """Send what the front allows; when it has ended, the line moves up."""
         while (front := self._front) is not None:
-            yield from front.catch_up()
+            if front.name not in self.reading.texts:
+                yield from front.catch_up()
             if front.verdict is None or front.key in self._provisional:
                 return
             front.release()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.simulator import Head, Pause, Reset, answer, refusal, text, tool_call
-from tests.asgi.answers import ALL_DIALECTS, PINGS, cut_of, error_of, partial_text
+from kiro_asgi.simulator import Event, Head, Pause, Reset, answer, refusal, text, tool_call
+from tests.asgi.answers import ALL_DIALECTS, PINGS, cut_of, error_of, partial_text, text_of
 from tests.asgi.driver import Exchange, ask
 
 pytestmark = pytest.mark.anyio
@@ -127,3 +127,52 @@ async def test_the_operators_words_before_a_call_stay(gateway, sim):
 
     lead, call = exchange.json()["content"]
     assert (lead["text"], call["input"]) == ("So: ", {"n": 1})
+
+
+ASKED = {"promises": {"tool_choice": "ask"}}
+NOTICE = b"[Notice from the gateway] The model called no tool"
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_a_call_that_is_only_asked_for(dialect, stream, gateway, sim, caplog):
+    """The answer that was paid for goes out, with a notice to client and operator; the model is asked once."""
+    sim.enqueue(WRONG)
+    with caplog.at_level(logging.INFO):
+        exchange = await demand(dialect, stream=stream).run(gateway(**ASKED))
+
+    assert (exchange.status, len(sim.requests)) == (200, 1)
+    assert text_of(dialect, exchange).startswith("I will not.")
+    assert NOTICE in exchange.content
+    assert "tool_choice.unmet" in caplog.text
+
+
+@EACH_DIALECT
+@EACH_MODE
+async def test_an_answer_with_the_call_has_no_notice(dialect, stream, gateway, sim):
+    """Text before the call goes out, too."""
+    sim.enqueue(answer(*text("Well. "), *tool_call("f", {"n": 1}, call_id="c1")))
+    exchange = await demand(dialect, stream=stream).run(gateway(**ASKED))
+
+    assert text_of(dialect, exchange) == "Well. "
+    assert b"c1" in exchange.content and NOTICE not in exchange.content
+
+
+@EACH_MODE
+async def test_what_is_forbidden_stays_forbidden(stream, gateway, sim):
+    """No client is given a call of a tool that it does not allow; that is no call that it demands."""
+    tools = [TOOLS["openai"], {"type": "function", "function": {**TOOLS["openai"]["function"], "name": "g"}}]
+    only = {"type": "function", "function": {"name": "g"}}
+    sim.enqueue(RIGHT)
+    exchange = await ask("openai", "do it", stream=stream, tools=tools, tool_choice=only).run(gateway(**ASKED))
+
+    assert b"c1" not in exchange.content and NOTICE in exchange.content
+
+
+async def test_an_answer_that_was_cut_is_not_judged(gateway, sim):
+    """The call may still have been to come."""
+    sim.enqueue((Head(), *text("I "), Event("metadataEvent", {"stopReason": "MAX_TOKENS"})))
+    exchange = await demand("anthropic", stream=False).run(gateway(**ASKED))
+
+    assert exchange.json()["stop_reason"] == "max_tokens"
+    assert NOTICE not in exchange.content

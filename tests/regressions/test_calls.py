@@ -8,10 +8,24 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
 from kiro_asgi.dialects.tools import read_arguments
 from kiro_asgi.model.events import MessageEnd, ToolInputDelta
 from kiro_asgi.stages.tool_calls import EMISSIONS
-from tests.regressions.crossing import CHAT, PLAN, Client, both_ways, each_client, each_service, events, heard
+from kiro_asgi.wire.json import dumps
+from tests.dialects.openai_responses import grammar as responses_grammar
+from tests.regressions.crossing import (
+    CHAT,
+    PLAN,
+    RESPONSES,
+    Client,
+    Heard,
+    both_ways,
+    each_client,
+    each_service,
+    events,
+    heard,
+)
 from tests.regressions.speech import DONE, USAGE, written
 
 each_emission = pytest.mark.parametrize("emission", EMISSIONS)
@@ -226,3 +240,60 @@ def test_repetitions_take_no_more_time_than_their_length(spelling: str) -> None:
 
     assert sent == padded
     assert process_time() - began < 10
+
+
+PATCH = '*** Begin Patch\n*** Add File: a "b"\n+{x}\n*** End Patch'
+FREEFORM = {
+    "as-asked": dumps({"input": PATCH}).decode(),
+    "another-name": dumps({"patch": PATCH}).decode(),
+    "with-more": dumps({"patch": PATCH, "fuzz": 3, "dry_run": None}).decode(),
+    "a-json-text": dumps(PATCH).decode(),
+    "bare": PATCH,
+}
+
+
+@both_ways
+@each_emission
+@each_service
+@pytest.mark.parametrize("form", FREEFORM)
+def test_a_tool_that_takes_a_text_is_given_it(service: str, emission: str, streamed: bool, form: str) -> None:
+    """Models give it under any name, or bare."""
+    plan = evolve(PLAN, tool_emission=emission, text_tools=("f",))
+    options = ResponsesOptions(custom_tools=frozenset({"f"}))
+    client = evolve(RESPONSES, options=options, of_stream=_items, of_body=_input)
+
+    assert heard(client, streamed, service, [_answer(service, *_called(service, FREEFORM[form]))], plan).text == PATCH
+
+
+@each_emission
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", "", id="nothing"),
+        pytest.param("null", "", id="null"),
+        pytest.param("{}", "", id="an-empty-object"),
+        pytest.param("42", "42", id="a-number"),
+        pytest.param("[1, 2]", "[1, 2]", id="a-list"),
+        pytest.param("{ let x = 1 }", "{ let x = 1 }", id="no-json-in-braces"),
+        pytest.param('{"a":"x","b":"y"}', '{"a":"x","b":"y"}', id="several-texts"),
+        pytest.param('{"input":"x","b":"y"}', "x", id="the-name-decides"),
+        pytest.param('{"patch":"*** Beg', None, id="cut"),
+    ],
+)
+def test_what_else_such_a_tool_is_given(text: str, expected: str | None, emission: str) -> None:
+    """What cannot be read otherwise is the text; what was cut is not."""
+    plan = evolve(PLAN, tool_emission=emission, text_tools=("f",))
+    client = evolve(RESPONSES, options=ResponsesOptions(custom_tools=frozenset({"f"})), of_stream=_items)
+    found = heard(client, True, "openai", [_answer("openai", *_called("openai", text))], plan)
+
+    assert found.text == expected if expected is not None else found.end == "length"
+
+
+def _items(stream: bytes) -> Heard:
+    return _input(responses_grammar.check(stream)[-1]["response"])
+
+
+def _input(response: dict[str, Any]) -> Heard:
+    """The input of the one call, as text."""
+    end = "length" if response["incomplete_details"] else "call"
+    return Heard("".join(item["input"] for item in response["output"] if item["type"] == "custom_tool_call"), end=end)

@@ -65,6 +65,7 @@ def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estim
         drop_equal_tool_calls=options.drop_equal_tool_calls,
         call_id_stem=f"call_{answer_id[-_TOKEN:]}",
         drop_repeated_text=options.drop_repeated_text,
+        text_tools=_text_tools(prompt, rendered),
         mendings=_mendings(settings.tools),
         tool_input_bytes=settings.limits.tool_input_bytes,
         answer_bytes=settings.limits.answer_bytes,
@@ -81,6 +82,7 @@ def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estim
         other_signatures=prompt.thinking.wanted,
         lead_in=settings.stream.lead_in,
         tool_choice=_tool_choice(prompt, upstream),
+        tool_promise=settings.promises.tool_choice,
         input_tokens=estimate.input_tokens,
         context_window=route.model.context_window,
         estimator=estimate.estimator,
@@ -106,6 +108,12 @@ def early_commit(exchange: Exchange, settings: Settings) -> float:
     """
     after, timeout = settings.stream.early_commit_after, exchange.first_event_timeout
     return after if not after or after < timeout else max(after, timeout + _GRACE)
+
+
+def _text_tools(prompt: Prompt, rendered: Rendered) -> frozenset[str]:
+    """Names that the upstream has for tools that take a text."""
+    names = {tool.name for tool in prompt.tools if tool.text_form is not None}
+    return frozenset(names.union(wire for wire, name in rendered.tool_names.items() if name in names))
 
 
 def _mendings(tools: ToolSettings) -> tuple[str, ...]:

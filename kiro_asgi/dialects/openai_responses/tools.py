@@ -58,11 +58,12 @@ def _custom_schema(description: str) -> dict[str, Any]:
 
 
 def custom_input(arguments: str) -> str:
-    """The text of a custom tool's call; arguments of another form are taken as they are."""
+    """The text of a custom tool's call; arguments of another form are taken as they are, and none are no text."""
     try:
-        text = loads(arguments)[TEXT_INPUT]
-    except (JsonError, KeyError, TypeError, IndexError):
+        value = loads(arguments)
+    except JsonError:
         return arguments
+    text = value.get(TEXT_INPUT, "" if not value else None) if isinstance(value, dict) else None
     return text if isinstance(text, str) else arguments
 
 

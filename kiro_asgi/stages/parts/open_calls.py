@@ -13,10 +13,11 @@ from attrs import define, field, frozen
 
 from kiro_asgi.model.budget import ITEM, AnswerBudget, of_unread
 from kiro_asgi.model.events import ToolCallCut, ToolCallFragment, ToolCallMalformed, TruncationInfo
+from kiro_asgi.model.prompt import TEXT_INPUT
 from kiro_asgi.model.unread import Unread, accumulated
 from kiro_asgi.stages.parts.argument_text import MENDINGS, is_cut, malformed_call, parse_arguments, truncation_info
 from kiro_asgi.stages.parts.call_ids import CallIds
-from kiro_asgi.wire.json import JsonError, as_object, dumps
+from kiro_asgi.wire.json import Extent, JsonError, as_object, dumps, extent
 
 _EMPTY: Final = getsizeof("")
 
@@ -27,6 +28,11 @@ _VALUE: Final = 72
 def fingerprint(name: str, arguments: Any) -> bytes:
     """Equal for calls of one tool with equal arguments, whatever the order of keys and the white space were."""
     return sha256(json.dumps([name, arguments], sort_keys=True).encode()).digest()
+
+
+def has_arguments(text: str) -> bool:
+    """Whether *text*, or a piece of one, is more than no arguments."""
+    return text.strip() not in ("", "{}")
 
 
 @frozen
@@ -63,6 +69,21 @@ class CompleteCall:
 
 
 Verdict = CompleteCall | ToolCallCut | ToolCallMalformed
+
+
+@frozen
+class ArgumentReading:
+    """What is read of arguments that are no JSON object."""
+
+    mendings: Collection[str] = MENDINGS
+    """Names of repairs, see `kiro_asgi.stages.parts.argument_text`."""
+
+    texts: Collection[str] = ()
+    """Names of tools that take a text: whatever form a model gives it, that is the member `TEXT_INPUT`."""
+
+
+SENT: Final = ArgumentReading(mendings=())
+"""Of a call whose beginning has gone out, as it came."""
 
 
 @define
@@ -137,22 +158,32 @@ class OpenCall:
         """The arguments so far."""
         return self._text.getvalue()
 
-    def close(self, *, stopped: bool, mendings: Collection[str] = ()) -> Verdict:
+    @property
+    def is_orphan(self) -> bool:
+        """Whether it has arguments, and no name."""
+        return not self.name and has_arguments(self.text)
+
+    def close(self, *, stopped: bool, reading: ArgumentReading) -> Verdict:
         """The verdict, now that nothing more will come.
 
         Args:
             stopped: Whether the upstream reported the call as complete.  Only then do absent arguments mean "none".
-            mendings: What may be mended.
+            reading: Of the arguments.
         """
+        takes_text = stopped and self.name in reading.texts
         text = self.text
         if not self.name:
             return self.malformed("no tool name") if stopped else self.cut("no tool name")
         if not text.strip():
             return CompleteCall(self.call_id, self.name, "{}", {}) if stopped else self.cut()
         try:
-            read = parse_arguments(text, mendings)
+            read = parse_arguments(text, reading.mendings)
         except JsonError as error:
+            if takes_text and extent(text.lstrip()) is not Extent.BEGUN:
+                return self._with_text(text)
             return self.cut() if is_cut(text, stopped=stopped) else self.malformed(error.message)
+        if takes_text and (given := _text_in(read.value, text)) is not None:
+            return self._with_text(given, read.mended)
         if isinstance(read.value, dict):
             return CompleteCall(self.call_id, self.name, read.text, read.value, mended=read.mended)
         if not stopped:
@@ -161,6 +192,11 @@ class OpenCall:
         written = dumps(value).decode()
         return CompleteCall(self.call_id, self.name, written, value, wrapped=bool(value), mended=read.mended)
 
+    def _with_text(self, text: str, mended: tuple[str, ...] = ()) -> CompleteCall:
+        """The call of a tool that takes *text*."""
+        value = {TEXT_INPUT: text}
+        return CompleteCall(self.call_id, self.name, dumps(value).decode(), value, mended=mended)
+
     def malformed(self, reason: str) -> ToolCallMalformed:
         """Give the call up, although it is complete."""
         return ToolCallMalformed(malformed_call(self.call_id, self.name, self.text, reason=reason))
@@ -168,6 +204,17 @@ class OpenCall:
     def cut(self, reason: str = "") -> ToolCallCut:
         """Give the call up; without a *reason*, one is found from its text."""
         return ToolCallCut(truncation_info(self.call_id, self.name, self.text, reason=reason))
+
+
+def _text_in(value: Any, written: str) -> str | None:
+    """The text for a tool that takes one, of arguments with this *value*, *written* so: the one text of an object, by
+    whatever name; ``None`` where an object has none, or several."""
+    if not isinstance(value, dict | None):
+        return value if isinstance(value, str) else written
+    value = value or {}
+    texts = [text for text in value.values() if isinstance(text, str)]
+    given = value.get(TEXT_INPUT)
+    return given if isinstance(given, str) else texts[0] if len(texts) == 1 else None
 
 
 Call = TypeVar("Call", bound=OpenCall)
