@@ -76,6 +76,8 @@ class ToolCallAssembler:
                      fragments that come after are ignored.
     ``end``          After everything else, in the order of first appearance.  Where the upstream sends a call
                      twice, the one with the most complete arguments wins.
+    ``collected``    After the answer, as everything else does, each at its place: for an answer that goes out in one
+                     piece.  Where the upstream sends a call twice, the one with the most complete arguments wins.
     ``incremental``  Fragment by fragment.  Alternating calls wait for their turn, and so does text behind an open
                      call.  A call may be cut when part of it has been sent; nothing can be dropped as equal.
     ===============  ===============================================================================================
@@ -126,6 +128,9 @@ class ToolCallAssembler:
             case "end":
                 at_end = AtEnd(self.drop_equal, self.budget)
                 return WholeCalls(at_end, self.max_bytes, self.id_stem, self.budget, self.reading, ids)
+            case "collected":
+                collected = Collected(self.drop_equal, self.budget)
+                return WholeCalls(collected, self.max_bytes, self.id_stem, self.budget, self.reading, ids)
             case "incremental":
                 return IncrementalCalls(self.max_bytes, self.id_stem, self.budget, self.reading, ids)
         raise ConfigError(f"tool emission must be one of {', '.join(EMISSIONS)}, not {self.emission!r}")
@@ -377,10 +382,45 @@ class AtEnd:
     def rest(self) -> Iterable[Delta]:
         """The best call of every id."""
         sent = _Sent(self.drop_equal)
-        for verdict in self._best.values():
-            assert verdict is not None, "a call was opened and never judged"
-            self.budget.give_back(_room(verdict))
-            yield from sent.deliver(_unless_orphaned(verdict) if self.orphaned else verdict)
+        for call_id in self._best:
+            yield from self._delivered(call_id, sent)
+
+    def _delivered(self, call_id: str, sent: _Sent) -> Iterator[Delta]:
+        verdict = self._best[call_id]
+        assert verdict is not None, "a call was opened and never judged"
+        self.budget.give_back(_room(verdict))
+        yield from sent.deliver(_unless_orphaned(verdict) if self.orphaned else verdict)
+
+
+@define
+class Collected(AtEnd):
+    """Keep all that comes from the first call on, and the best call of every id at the place of the first."""
+
+    _line: list[Delta | str] = field(init=False, factory=list)
+    """What has come, a call by its id."""
+
+    def admits(self, call_id: str) -> bool:
+        """Always: a later call may be more complete."""
+        if call_id not in self._best:
+            self.waits = True
+            self._line.append(call_id)
+        return super().admits(call_id)
+
+    def queue(self, item: Delta) -> Iterable[Delta]:
+        """Nothing yet."""
+        self.budget.take(size_of(item))
+        self._line.append(item)
+        return ()
+
+    def rest(self) -> Iterator[Delta]:
+        """All of it."""
+        sent = _Sent(self.drop_equal)
+        for item in self._line:
+            if isinstance(item, str):
+                yield from self._delivered(item, sent)
+            else:
+                self.budget.give_back(size_of(item))
+                yield item
 
 
 def _merit(verdict: Verdict | None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kiro_asgi.simulator import answer, text
+from kiro_asgi.simulator import answer, text, tool_call
 from tests.asgi.driver import ask
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +93,13 @@ async def test_ids_differ_over_a_conversation(gateway, sim):
     exchange = await ask("anthropic", "", stream=False, tools=TOOLS["anthropic"], messages=turns).run(gateway())
 
     assert told("anthropic", exchange.json()) == [(f"{call_id}_1", NAME, {})]
+
+
+async def test_the_most_complete_call_counts_where_nothing_was_sent(gateway, sim):
+    """Of one id, in an answer that goes out in one piece; what stands between stays there."""
+    once = tool_call("f", {"city": "P"}, call_id="t1")
+    again = tool_call("f", {"city": "Paris"}, call_id="t1")
+    sim.enqueue(answer(*once, *text("So."), *again))
+    exchange = await ask("anthropic", "hi", stream=False, tools=[{"name": "f", "input_schema": {}}]).run(gateway())
+
+    assert [block.get("input", block.get("text")) for block in exchange.json()["content"]] == [{"city": "Paris"}, "So."]

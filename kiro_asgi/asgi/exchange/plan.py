@@ -139,8 +139,8 @@ def _repairs(prompt: Prompt, rendered: Rendered, tools: ToolSettings) -> Repairs
 
 
 def _tool_emission(emission: str, as_it_comes: bool) -> str:
-    """Emission of tool calls: an answer that goes out in one piece has no use for pieces of calls."""
-    return emission if as_it_comes or emission != "incremental" else "complete"
+    """Emission of tool calls: an answer that goes out in one piece need not decide early which of two is a call."""
+    return emission if as_it_comes or emission == "end" else "collected"
 
 
 def _citing(prompt: Prompt, upstream: Upstream, settings: Settings, answer_id: str) -> Citing | None:
