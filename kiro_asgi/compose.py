@@ -54,7 +54,15 @@ from kiro_asgi.asgi.kept.known import Known
 from kiro_asgi.asgi.kept.memory import Recovery, Signatures
 from kiro_asgi.asgi.kept.prices import new_prices
 from kiro_asgi.asgi.kept.secrets import Secrets, held_in, hide_in_logs, secrets_in
-from kiro_asgi.asgi.kept.taping import RecordedCalibration, RecordedFiles, RecordedStore, Taping, new_taping
+from kiro_asgi.asgi.kept.taping import (
+    RecordedCalibration,
+    RecordedCredentials,
+    RecordedFiles,
+    RecordedStore,
+    Taping,
+    new_taping,
+    recorded_reset,
+)
 from kiro_asgi.asgi.kept.usage import UsageObserver, new_ledger, usage_rows
 from kiro_asgi.asgi.protocol import Scope
 from kiro_asgi.asgi.routing import DESCRIPTION, GATEWAY, Routes, new_dialects
@@ -373,7 +381,7 @@ class _Parts:
 
     @cached_property
     def _named_providers(self) -> Mapping[str, Provider]:
-        return new_providers(
+        made = new_providers(
             self._settings,
             self._clocks,
             self._additions.server_tools,
@@ -382,6 +390,17 @@ class _Parts:
             transports=self._internals.transports,
             context_windows=self._internals.context_windows,
             hosted=self._hosted,
+        )
+        return {name: self._internals.provider(self._recorded_provider(each)) for name, each in made.items()}
+
+    def _recorded_provider(self, provider: Provider) -> Provider:
+        if self._taping is None:
+            return provider
+        recorder = self._taping.recorder
+        return evolve(
+            provider,
+            credentials=RecordedCredentials.of(provider.credentials, provider.name, recorder),
+            ask_reset=recorded_reset(provider.ask_reset, recorder),
         )
 
     @cached_property

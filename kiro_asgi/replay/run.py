@@ -29,7 +29,16 @@ from kiro_asgi.compose import compose
 from kiro_asgi.config import Settings
 from kiro_asgi.limits import TAPE_SETTINGS, TAPE_WAITS
 from kiro_asgi.net.clocks import Clocks
-from kiro_asgi.replay.script import Script, TapeFiles, TapeStore, TapeTransport, read_rechunk, tools_of
+from kiro_asgi.replay.script import (
+    Script,
+    TapeCredentials,
+    TapeFiles,
+    TapeStore,
+    TapeTransport,
+    read_rechunk,
+    resets_on,
+    tools_of,
+)
 from kiro_asgi.replay.steps import Step, StepLog
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.tapes.format import Line, Tape, TapeError
@@ -250,7 +259,7 @@ def derive(
         log = StepLog(loop.time)
         script = Script.of(tape, cut, log)
         client = _Client(tape, log)
-        source = _Ids(tape, loop.time)
+        source, resets = _Ids(tape, loop.time), resets_on(tape)
         app = compose(
             settings,
             Additions(store=TapeStore.of(tape, loop.time), server_tools=tuple(tools_of(tape, loop.time))),
@@ -258,6 +267,11 @@ def derive(
                 clocks=Clocks(loop.time, source.wall, source.draw),
                 token=source.token,
                 transports=lambda settings, proxy: TapeTransport(script, loop.time),
+                provider=lambda each: evolve(
+                    each,
+                    credentials=TapeCredentials.of(each.credentials, each.name, tape, loop.time),
+                    ask_reset=resets,
+                ),
                 fetcher=lambda settings: TapeFiles.of(tape, loop.time),
                 calibration=_RecordedEstimates(tape),
                 pipeline=log.pipeline,
@@ -304,8 +318,9 @@ def settings_of(tape: Tape, changed: Mapping[str, Any]) -> Settings:
         ConfigError: They cannot work.
     """
     wanted = ReplayedSettings.of(changed)
-    if wanted.left_out:
-        raise TapeError(f"{wanted.left_out[0]}: a replay does not take this setting", code="replay.setting")
+    for path, value in changed.items():
+        if path in wanted.left_out or wanted.taken[path] != value:
+            raise TapeError(f"{path}: a replay does not take this setting", code="replay.setting")
     settings = Settings.from_mapping(_nested({**settings_on(tape).taken, **wanted.taken, **_FIXED}))
     known = tape.head.members.get("upstreams")
     listed = filter(lambda name: isinstance(name, str), known if isinstance(known, list | tuple) else ())

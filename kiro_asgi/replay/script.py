@@ -10,7 +10,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import accumulate
 from random import Random
@@ -18,24 +18,28 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from kiro_asgi import errors
 from kiro_asgi.asgi.exchange.reading import AnswerReading
 from kiro_asgi.errors import (
     KiroAsgiError,
     RequestError,
     StoreUnavailable,
     TooBusy,
+    UpstreamDenied,
+    UpstreamError,
     UpstreamProtocolError,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
 from kiro_asgi.model.events import UNAVAILABLE, SearchHit, ToolOutput
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.net.transport import OfflineTransport, Reader, StopReading
 from kiro_asgi.replay.steps import StepLog
 from kiro_asgi.tapes.format import Line, Tape, TapeAnswer, TapeError
-from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, UpstreamRequest
 from kiro_asgi.wire.json import JsonError, loads
 
 _OF_THE_NETWORK: Final[Mapping[str, type[KiroAsgiError]]] = MappingProxyType(
@@ -297,3 +301,69 @@ def _output(line: Line) -> ToolOutput:
         return ToolOutput(tuple(SearchHit(**hit) for hit in fields.pop("hits")), **fields)
     except (JsonError, TypeError, KeyError, AttributeError):
         raise TapeError("the output in a tool line cannot be read", code="tape.tool") from None
+
+
+@define
+class TapeCredentials(Credentials):
+    """The credentials of a replay, each a placeholder, with the choices and renewals of the tape in their order.
+
+    A tape without them has one credential, which is never renewed.
+    """
+
+    _lines: deque[Line]
+    _clock: Clock
+
+    @classmethod
+    def of(cls, credentials: Credentials, upstream: str, tape: Tape, clock: Clock) -> TapeCredentials:
+        """Those of *upstream* on *tape*; *credentials* has the placeholder."""
+        lines = deque(line for line in tape.of("credential") if line.text("upstream") == upstream)
+        return cls(credentials._states, lines, clock)
+
+    async def get(self, model: str = "", *, exclude: Collection[Credential] = ()) -> Credential:
+        """The next choice.
+
+        Raises:
+            KiroAsgiError: There was none.
+        """
+        line = await self._next("get")
+        if line is None:
+            return await super().get(model, exclude=exclude)
+        return evolve(await super().get(model), source=line.text("credential"), host=line.text("host"))
+
+    async def renew(self, refused: Credential) -> Credential | None:
+        """The next renewal; ``None`` where there was no newer one.
+
+        Raises:
+            KiroAsgiError: It could not be refreshed.
+        """
+        line = await self._next("renew")
+        return refused if line is not None and line.members.get("found") else None
+
+    async def _next(self, asked: str) -> Line | None:
+        if not self._lines or self._lines[0].text("asked") != asked:
+            return None
+        line = await _next(self._lines, self._clock)
+        if line.text("error"):
+            raise _told_again(line)
+        return line
+
+
+def _told_again(line: Line) -> KiroAsgiError:
+    """The error of a *line*."""
+    named = getattr(errors, line.text("error"), None)
+    kind = named if isinstance(named, type) and issubclass(named, UpstreamError) else UpstreamDenied
+    wait = None if line.members.get("retry_after") is None else line.number("retry_after")
+    error = kind(line.text("message"), code=line.text("code"), retry_after=wait)
+    error.asked = line.members.get("fresh") is not False
+    return error
+
+
+def resets_on(tape: Tape) -> Callable[[Credential], Awaitable[float | None]]:
+    """Answers with the times of new quotas that are on *tape*, in their order."""
+    lines = tape.of("reset")
+
+    async def asked(credential: Credential) -> float | None:
+        line = next(lines, None)
+        return None if line is None else line.number("value")
+
+    return asked

@@ -10,6 +10,9 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     client.request  method, root, path, query, api, headers, and the body
     file            a file that a request names by address: url, media_type, and its bytes; or error, code, param
     stored          what was read from the store, and found: whether there was anything; or error, code
+    credential      upstream, asked: get or renew, and found, credential (its name), host; or error, code, message,
+                    retry_after, and fresh: whether the service was asked, so that it is no earlier fault
+    reset           value: seconds since the epoch of the next quota, where the service was asked for it
     factor          model, value: by what estimates of a prompt for a model are multiplied, where it is not 1
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt
     up.request      n, method, url, headers, and the body
@@ -57,6 +60,7 @@ _RANGES: Final[Mapping[tuple[str, str], tuple[float, float]]] = MappingProxyType
         ("tape", "at"): (0, _LAST_DATE),
         ("clock", "value"): (0, _LAST_DATE),
         ("draw", "value"): (0, 1),
+        ("reset", "value"): (0, _LAST_DATE),
         ("factor", "value"): (0, 1_000_000),
         ("plan", "output_factor"): (0, 1_000_000),
         ("up.head", "status"): (0, 999),

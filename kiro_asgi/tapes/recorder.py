@@ -23,7 +23,12 @@ from kiro_asgi.tapes.masking import Protection, mask, shown_headers, shown_url
 from kiro_asgi.wire.json import dumps
 
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"up.end": ("message",), "file": ("url", "error"), "stored": ("error",)}
+    {
+        "up.end": ("message",),
+        "file": ("url", "error"),
+        "stored": ("error",),
+        "credential": ("message",),
+    }
 )
 """Members that are prose, by kinds of lines."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kiro_asgi import errors
 from kiro_asgi.asgi.kept.taping import is_replayed
 from kiro_asgi.cli import main
 from kiro_asgi.config import Settings
@@ -43,6 +44,8 @@ def tape_with(lines: Iterable[bytes] = (), **members: Any) -> bytes:
     return Tape((head, *tape.lines[1:])).write() + b"".join(lines)
 
 
+CHOICE = b'{"k":"credential","t":0,"upstream":"kiro","asked":"get",%b}\n'
+
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "a table in place of a setting": lambda: tape_with(settings={"kiro": {"credentials_command": "touch x"}}),
     "a setting within a value": lambda: tape_with(settings={"kiro.region.x": 1, "kiro.region": "us-east-1"}),
@@ -56,6 +59,14 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "a time before the beginning": lambda: tape_with([b'{"k":"note","t":-1}\n']),
     "a number of 5,000 digits": lambda: tape_with([b'{"k":"note","t":0,"n":' + b"9" * 5000 + b"}\n"]),
     "a number of 400 digits": lambda: tape_with([b'{"k":"plan","t":0,"n":' + b"9" * 400 + b"}\n"]),
+    "a credential of nobody": lambda: tape_with(
+        [CHOICE % b'"found":true,"credential":"\\u001b[31m","host":"evil.example"']
+    ),
+    "a choice of another kind": lambda: tape_with([CHOICE % b'"found":[1],"credential":{},"host":7,"error":["x"]']),
+    "an error of no kind": lambda: tape_with(
+        [CHOICE % b'"error":"SystemExit","message":"\\u001b[31m","retry_after":-1e9']
+    ),
+    "a quota that never begins": lambda: tape_with([b'{"k":"reset","t":0,"value":1e300}\n']),
     "a status of 1e9": lambda: tape_with([b'{"k":"up.head","t":0,"status":1e9}\n']),
     "brackets without end": lambda: tape_with([b'{"k":"note","t":0,"x":' + b"[" * 100_000 + b"\n"]),
     "too many values": lambda: tape_with([b'{"k":"note","t":0,"x":[' + b"1," * 200_000 + b"1]}\n"]),
@@ -79,6 +90,15 @@ def test_no_command_fails_on_a_hostile_tape(name, tmp_path, capsys, monkeypatch)
         assert len(printed.err) < 1000
         assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())
     assert [path.name for path in tmp_path.iterdir()] == ["told.tape.jsonl"]
+
+
+@pytest.mark.parametrize("kind", [*vars(errors), "__import__"])
+def test_an_error_on_a_tape_is_one_of_a_service_or_none(kind):
+    """Whatever a tape calls it: the client of the replay is refused, and nothing else is made."""
+    told = read_tape([tape_with([CHOICE % json.dumps({"error": kind, "message": "No."})[1:-1].encode()])])
+    replay = derive(told)
+
+    assert replay.status >= 400 and b"No." in replay.sent
 
 
 def test_a_message_names_the_line(tmp_path, capsys):

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from kiro_asgi.asgi.door.client_table import Find
+from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.exchange.providers import Transports, new_fetcher, new_transport
 from kiro_asgi.asgi.kept.attachments import AttachmentSource
 from kiro_asgi.asgi.kept.server_tools import ServerTool
@@ -42,6 +43,10 @@ class Additions:
     siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
 
 
+def _unchanged(provider: Provider) -> Provider:
+    return provider
+
+
 @frozen(kw_only=True)
 class Internals:
     """Parts that are made differently for a replay: time, chance, the network, the calibration and the stages."""
@@ -52,6 +57,9 @@ class Internals:
 
     transports: Transports = new_transport
     """Makes the connections to services."""
+
+    provider: Callable[[Provider], Provider] = _unchanged
+    """Changes how an upstream is asked."""
 
     fetcher: Callable[[Settings], AttachmentSource | None] = new_fetcher
     """Makes the fetcher of addresses named in requests."""

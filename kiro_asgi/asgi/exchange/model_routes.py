@@ -80,7 +80,7 @@ class Provider:
     credentials: Credentials
     catalogue: Catalogue
     toolbox: Toolbox
-    _ask_reset: AskReset = _unknown
+    ask_reset: AskReset = _unknown
     _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
     """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
 
@@ -150,7 +150,7 @@ class Provider:
     async def with_reset(self, error: UpstreamQuotaSpent, credential: Credential, now: float) -> UpstreamQuotaSpent:
         """*error* with the time of the next quota, if the upstream can be asked for it; *now* is since the epoch."""
         try:
-            reset = await self._ask_reset(credential)
+            reset = await self.ask_reset(credential)
         except KiroAsgiError:
             return error
         if reset is None:

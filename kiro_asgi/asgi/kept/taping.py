@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,7 @@ from kiro_asgi.config.leaves import Leaf, leaves, members_of, values_of
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable
 from kiro_asgi.extension import extensions_in
 from kiro_asgi.limits import TAPE_EXCHANGE_BYTES
+from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.fetching import Fetched
 from kiro_asgi.observers.base import ObserverManifest
 from kiro_asgi.redaction import Redactor
@@ -23,6 +24,7 @@ from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.state.base import Store, StoreManifest, stored_values
 from kiro_asgi.tapes.folder import TapeFolder
 from kiro_asgi.tapes.recorder import Recorder, TapeMaker
+from kiro_asgi.upstreams.base import Credential
 from kiro_asgi.upstreams.manifest import set_up
 
 T = TypeVar("T")
@@ -46,7 +48,8 @@ _OF_THE_MACHINE: Final = frozenset({"http_library", "write_back", "raise_unexpec
 """Choices and switches that are about the process, and not about what a client is sent."""
 
 PLACE: Final = "https://tape.invalid"
-"""Stands for the address of every service of the operator's own, which stays private."""
+"""Stands for every address of a service that the operator chose: it stays private, but that it is one decides how a
+service is asked, and whether it has other hosts."""
 
 
 @frozen
@@ -133,6 +136,60 @@ class RecordedStore:
         self._recorder.aside("stored", value or b"", found=value is not None)
 
 
+@define
+class RecordedCredentials(Credentials):
+    """Credentials of which each choice for a call, and each renewal, is recorded, without the credential itself.
+
+    Which one is used depends on other calls, on files and on sign-in services: a replay has none of them.
+    """
+
+    _upstream: str
+    _recorder: Recorder
+
+    @classmethod
+    def of(cls, credentials: Credentials, upstream: str, recorder: Recorder) -> RecordedCredentials:
+        """Those of *credentials*, which are *upstream*'s."""
+        return cls(credentials._states, upstream, recorder)
+
+    async def get(self, model: str = "", *, exclude: Collection[Credential] = ()) -> Credential:
+        """As `Credentials.get`."""
+        found = await self._recorded("get", super().get(model, exclude=exclude))
+        assert found is not None, "no credential, and no error"
+        return found
+
+    async def renew(self, refused: Credential) -> Credential | None:
+        """As `Credentials.renew`."""
+        return await self._recorded("renew", super().renew(refused))
+
+    async def _recorded(self, asked: str, choosing: Awaitable[Credential | None]) -> Credential | None:
+        facts: dict[str, Any] = {"upstream": self._upstream, "asked": asked}
+        try:
+            found = await choosing
+        except KiroAsgiError as error:
+            facts |= {"error": type(error).__name__, "code": error.code, "message": error.message}
+            self._recorder.aside("credential", **facts, retry_after=error.retry_after, fresh=error.asked)
+            raise
+        if found is None:
+            self._recorder.aside("credential", **facts, found=False)
+        else:
+            self._recorder.aside("credential", **facts, found=True, credential=found.source, host=found.host)
+        return found
+
+
+def recorded_reset(
+    asking: Callable[[Credential], Awaitable[float | None]], recorder: Recorder
+) -> Callable[[Credential], Awaitable[float | None]]:
+    """*asking* for the time of a new quota, recorded."""
+
+    async def asked(credential: Credential) -> float | None:
+        moment = await asking(credential)
+        if moment is not None:
+            recorder.aside("reset", value=moment)
+        return moment
+
+    return asked
+
+
 @define(kw_only=True)
 class RecordedCalibration(Calibration):
     """Corrections of estimates, recorded: the answers from which they were learnt are on other tapes."""
@@ -185,15 +242,11 @@ def shown_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
         leaf = known[path]
         if path.partition(".")[0] in keeping:
             continue
-        if _is_place(leaf):
-            yield path, PLACE
+        if leaf.name == "endpoint":
+            if value != leaf.default or path.count(".") > 1:  # without one, a service of the operator's does not exist
+                yield path, PLACE
         elif value != leaf.default and is_replayed(leaf):
             yield path, value
-
-
-def _is_place(leaf: Leaf) -> bool:
-    """Whether it is the address of a service of the operator's own, without which that service would not exist."""
-    return leaf.name == "endpoint" and leaf.path.count(".") > 1
 
 
 @frozen
@@ -216,7 +269,7 @@ class ReplayedSettings:
         tables = {path.partition(".")[0] for path in named} - keeping
         root, _ = with_installed(Settings, tables)
         known = leaves(root, members_of(root, named))
-        places = {path: PLACE for path in named if path in known and _is_place(known[path])}
+        places = {path: PLACE for path in named if path in known and known[path].name == "endpoint"}
         left = [
             path
             for path in named
