@@ -338,6 +338,9 @@ them are not kept, and the log says so."""
 STATE_PENDING_CHANGES: Final = 10_000
 """The same, counted."""
 
+SETTINGS_BYTES: Final = 64 * 1024 * 1024
+"""The file of settings, which may have a hundred thousand keys; a larger one cannot be used."""
+
 PRICE_FILE_BYTES: Final = 16 * 1024 * 1024
 """The file of ``prices.file``, ten times LiteLLM's own; a larger one is refused at the start."""
 

@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulator": ("wire", f"{ANYIO} h11"),
     "tapes": (f"{FACTS} setting redaction private visible _version model wire state observers", "attrs"),
     "config": (
-        f"{FACTS} setting extension quota.settings tapes.settings dialects.manifest observers.base stages.base "
+        f"{FACTS} private setting extension quota.settings tapes.settings dialects.manifest observers.base stages.base "
         "state.base upstreams.builtin upstreams.manifest upstreams.services upstreams.settings",
         "attrs",
     ),
@@ -75,7 +75,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),
     "asgi": (f"{FACTS} loops interface wire.packed dialects config", f"{ANYIO} asgiref"),
     "asgi.kept": (
-        f"{FACTS} patterns setting interface extension redaction model wire state stages quota upstreams "
+        f"{FACTS} patterns private setting interface extension redaction model wire state stages quota upstreams "
         "dialects.known "
         "observers tapes config net",
         ANYIO,

@@ -6,24 +6,29 @@ A change is written only if the file then says what it said before but for that 
 from __future__ import annotations
 
 import copy
-import os
 import re
-import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final
 
 from attrs import frozen
 
 from kiro_asgi.errors import ConfigError
-from kiro_asgi.private import write_new_file
+from kiro_asgi.limits import SETTINGS_BYTES
+from kiro_asgi.private import folder_lock, read_ordinary, replace_file
 
 _HEADER: Final = re.compile(
     r"""\[[ \t]*+keys[ \t]*+\.[ \t]*+(?:"([^"]*+)"|'([^']*+)'|([\w-]++))[ \t]*+\][ \t]*+(?:\#.*)?"""
 )
 """The line that begins the table of a key, without the blanks around it."""
+
+_PATIENCE: Final = 10.0
+"""Seconds that a change waits for another one."""
+
+
+def _nothing() -> None:
+    """Nothing is to be done before a file is replaced."""
 
 
 @frozen
@@ -32,8 +37,14 @@ class KeyFile:
 
     path: Path
 
-    def set(self, name: str, setting: str, value: str | bool) -> None:
+    def set(self, name: str, setting: str, value: str | bool, ready: Callable[[], None] = _nothing) -> None:
         """Set *setting* of the key that is called *name*.
+
+        Args:
+            name: The key's.
+            setting: Which.
+            value: To what.
+            ready: Called right before the file is replaced; if it raises, nothing is changed.
 
         Raises:
             ConfigError: The file has no such table, or cannot be changed.
@@ -48,7 +59,7 @@ class KeyFile:
         def expected(document: dict[str, Any]) -> None:
             document["keys"][name][setting] = value
 
-        self._change(name, change, expected)
+        self._change(name, change, expected, ready)
 
     def remove(self, name: str) -> None:
         """Remove the table of the key that is called *name*; errors as of `set`.
@@ -81,8 +92,24 @@ class KeyFile:
         name: str,
         change: Callable[[list[str], int, int], list[str]],
         expected: Callable[[dict[str, Any]], None],
+        ready: Callable[[], None] = _nothing,
     ) -> None:
-        text, before = self._read()
+        target = self.path.resolve()
+        try:
+            with folder_lock(target.parent, _PATIENCE):
+                self._change_locked(target, name, change, expected, ready)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be changed: {error.strerror}", code="keys") from None
+
+    def _change_locked(
+        self,
+        target: Path,
+        name: str,
+        change: Callable[[list[str], int, int], list[str]],
+        expected: Callable[[dict[str, Any]], None],
+        ready: Callable[[], None],
+    ) -> None:
+        text, before = self._read(target)
         if name not in before.get("keys", {}):
             raise ConfigError(f"{self.path} has no table [keys.{name}]: change it where it is set", code="keys")
         wanted = copy.deepcopy(before)
@@ -95,11 +122,17 @@ class KeyFile:
                 f"{self.path}: the table keys.{name} is written in a form that is not changed here; change it by hand",
                 code="keys",
             )
-        self._write(changed)
 
-    def _read(self) -> tuple[str, dict[str, Any]]:
+        def last_look() -> None:
+            if self._read(target)[0] != text:  # an editor takes no lock
+                raise ConfigError(f"{self.path}: was changed by another program just now; try again", code="keys")
+            ready()
+
+        replace_file(target, changed.encode(), last_look)
+
+    def _read(self, target: Path) -> tuple[str, dict[str, Any]]:
         try:
-            text = self.path.read_bytes().decode()
+            text = read_ordinary(target, SETTINGS_BYTES).decode()
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be read: {error.strerror}", code="keys") from None
         except UnicodeDecodeError:
@@ -108,18 +141,6 @@ class KeyFile:
         if document is None:
             raise ConfigError(f"{self.path}: is not TOML; kiro-asgi check tells where", code="keys")
         return text, document
-
-    def _write(self, text: str) -> None:
-        """Replace the file in one step, with the rights that it has."""
-        target = self.path.resolve()
-        beside = target.with_name(f".{target.name}.{token_hex(4)}")
-        try:
-            write_new_file(beside, text.encode())
-            shutil.copymode(target, beside)
-            os.replace(beside, target)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}", code="keys") from None
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

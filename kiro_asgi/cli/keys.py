@@ -20,7 +20,7 @@ from attrs import fields
 
 from kiro_asgi.cli.key_tables import KeyFile
 from kiro_asgi.cli.serve import add_config
-from kiro_asgi.cli.terminal import Printer, Tone, printer_on
+from kiro_asgi.cli.terminal import Printer, Tone, discard_output, printer_on
 from kiro_asgi.config import Settings
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.errors import ConfigError
@@ -123,8 +123,20 @@ def _enable(file: KeyFile, name: str, printer: Printer) -> None:
 
 def _rotate(file: KeyFile, name: str, printer: Printer) -> None:
     key, hashed = _new_key()
-    file.set(name, "hash", hashed)
-    _print_pair(printer, "Key, shown only now", key)
+
+    def show() -> None:
+        """Show the key before the old one ends: nobody could have it later."""
+        try:
+            _print_pair(printer, "Key, shown only now", key)
+            sys.stdout.flush()
+        except OSError as error:
+            discard_output()
+            raise ConfigError(
+                f"the new key cannot be shown ({error.strerror}): nothing is changed, and the old one stays",
+                code="keys",
+            ) from None
+
+    file.set(name, "hash", hashed, show)
     printer.line(f"It takes the place of the key {name}, which is refused from then on; {_LATER}.")
 
 

@@ -30,7 +30,15 @@ from kiro_asgi.asgi.exchange.providers import is_closed, opened, set_apart, simu
 from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli import logs
 from kiro_asgi.cli.lasting import state_folder, with_lasting_state
-from kiro_asgi.cli.signals import ORDERS, DrainTimes, Reloadable, log_kept, until_signalled
+from kiro_asgi.cli.signals import (
+    ORDERS,
+    DrainTimes,
+    Reloadable,
+    log_kept,
+    log_nothing,
+    log_taken_over,
+    until_signalled,
+)
 from kiro_asgi.cli.standalone import (
     LINGER,
     LOOPS,
@@ -402,6 +410,10 @@ class _Process:
 
         anyio.run(self.serve, orders, watch, started, backend=self.server.loop)
 
+    def _tell(self, old: Settings, new: Settings) -> None:
+        """Log what was taken over: the first process does, for all."""
+        (log_taken_over if self.number == 0 else log_nothing)(old, new)
+
     def reload(self) -> bool:
         """Read the settings anew, for processes that are started later; whether they can work."""
         try:
@@ -413,7 +425,7 @@ class _Process:
 
     async def serve(self, orders: AsyncIterator[signal.Signals], watch: _Watch, started: Callable[..., None]) -> None:
         """Serve until an order to end; *started* is called when that begins, with more to announce."""
-        gateway = Reloadable(self.settings, self.read, tuple(watch.observers()), self.siblings)
+        gateway = Reloadable(self.settings, self.read, tuple(watch.observers()), self.siblings, self._tell)
         await self._serve(gateway, orders, watch, started)
 
     def announce(self, *more: tuple[str, str]) -> None:
@@ -509,7 +521,7 @@ class _SimulatedProcess(_Process):
                 return _simulated(settings, service.url)
 
             settings = _simulated(self.settings, service.url)
-            gateway = Reloadable(settings, read, tuple(watch.observers()), self.siblings)
+            gateway = Reloadable(settings, read, tuple(watch.observers()), self.siblings, self._tell)
             await self._serve(gateway, orders, watch, started)
 
     def _facts(self) -> Iterator[tuple[str, str]]:

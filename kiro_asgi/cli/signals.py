@@ -7,13 +7,17 @@ Each further one of them skips a step.
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from functools import partial
 from logging import getLogger
-from typing import Any, Final, Protocol
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
@@ -24,6 +28,8 @@ from kiro_asgi.asgi.protocol import Lifespan
 from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
+from kiro_asgi.config.leaves import families, stated_in, tables_in
+from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.create import new_app
 from kiro_asgi.errors import ConfigError
 from kiro_asgi.net.clocks import Clocks
@@ -103,6 +109,89 @@ def log_kept(error: ConfigError) -> None:
     _log.error("the settings stay as they were; the new ones cannot work: %s", "; ".join(error.reasons))
 
 
+T = TypeVar("T")
+
+_RELOAD_SECONDS: Final = 30.0
+"""Seconds that reading the settings anew may take, with the files that they name."""
+
+_POLL: Final = 0.02
+
+_MOST_NAMED: Final = 10
+"""Settings and tables that one line names of each kind."""
+
+_CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
+"""Variable in which systemd says where it has put what ``LoadCredential=`` names."""
+
+
+def log_taken_over(old: Settings, new: Settings) -> None:
+    """Log what *new* settings have changed, without any value: whoever sent SIGHUP wants to know."""
+    if changes := "; ".join(_changes(old, new)):
+        _log.warning("the settings were read anew: %s", changes)
+    else:
+        _log.warning("the settings were read anew, and nothing in them has changed%s", _frozen(os.environ))
+
+
+def log_nothing(old: Settings, new: Settings) -> None:
+    """Log nothing: another process says it."""
+
+
+def _frozen(environ: Mapping[str, str]) -> str:
+    """Why nothing ever changes in a file that systemd has handed over; empty for any other file."""
+    folder, file = environ.get(_CREDENTIALS, ""), environ.get(CONFIG_VARIABLE, "")
+    if not folder or not file or not Path(file).is_relative_to(folder):
+        return ""
+    return (
+        f": {file} is a copy that systemd made when the service started (LoadCredential=); restart the service, or "
+        f"have {CONFIG_VARIABLE} name a file that the service itself may read"
+    )
+
+
+def _changes(old: Settings, new: Settings) -> Iterator[str]:
+    """Tables of families that are new, gone or different, and the paths of other settings that are."""
+    before, after = stated_in(old), stated_in(new)
+    tables, there = frozenset(tables_in(old)), frozenset(tables_in(new))
+    differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    changed = {path.rpartition(".")[0] for path in differing} & tables & there
+    for family in families(type(new)):
+        of = f"{family}."
+        for words, found in (("added", there - tables), ("removed", tables - there), ("changed", changed)):
+            if named := sorted(table.removeprefix(of) for table in found if table.startswith(of)):
+                yield f"{family} {words}: {_listed(named)}"
+    if others := sorted(path for path in differing if path.rpartition(".")[0] not in tables | there):
+        yield f"changed: {_listed(others)}"
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+async def _in_daemon(work: Callable[[], T]) -> T:
+    """The result of *work*, in a thread that nobody waits for at the end: a file may be on a mount that hangs.
+
+    Raises:
+        ConfigError: It takes too long.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            done.set_exception(error)
+
+    Thread(target=run, name="kiro-asgi reload", daemon=True).start()
+    with anyio.move_on_after(_RELOAD_SECONDS):
+        while not done.done():  # noqa: ASYNC110 - a thread that hangs sets no event
+            await anyio.sleep(_POLL)
+        return done.result()
+    raise ConfigError(
+        f"reading them, and the files that they name, takes longer than {_RELOAD_SECONDS:g} s: is one on a mount that "
+        "hangs?",
+        code="config.slow",
+    )
+
+
 @define(eq=False)
 class Reloadable:
     """An application with the latest settings that can work; calls go on with those that they began with.
@@ -120,6 +209,9 @@ class Reloadable:
     """Of all applications, one after the other."""
 
     _siblings: Siblings = Siblings()  # noqa: RUF009 - a frozen value
+    _tell: Callable[[Settings, Settings], None] = log_taken_over
+    """Told the old settings and the new ones, once those are in use."""
+
     _app: App = field(init=False)
     _store: Store = field(init=False)
     _retiring: list[App] = field(init=False, factory=list)
@@ -147,18 +239,19 @@ class Reloadable:
         """
         async with self._reading:
             try:
-                settings = await anyio.to_thread.run_sync(self._read)
+                settings = await _in_daemon(self._read)
                 same = state_of(settings) == state_of(self._settings)
                 store = self._store if same else new_store(settings, Clocks())
-                app = await anyio.to_thread.run_sync(self._new_app, settings, store)
+                app = await _in_daemon(partial(self._new_app, settings, store))
             except ConfigError as error:
                 log_kept(error)
                 return
+            before = self._settings
             old, self._app, self._settings, self._store = self._app, app, settings, store
             self._retiring.append(old)
             if self._draining:
                 app.drain()
-            _log.info("the settings were read anew")
+            self._tell(before, settings)
         old.drain()  # else an open WebSocket would hold it for an hour
         await old.idle()
         self._retiring.remove(old)

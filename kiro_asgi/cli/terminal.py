@@ -115,7 +115,7 @@ def printer_on(stream: TextIO, environ: Mapping[str, str]) -> Printer:
 
 
 def discard_output() -> None:
-    """Redirect standard output to nowhere after a `BrokenPipeError`: Python would fail once more at its end."""
+    """Redirect standard output to nowhere when it cannot be written to: Python would fail once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

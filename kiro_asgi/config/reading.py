@@ -20,6 +20,8 @@ from kiro_asgi.config.leaves import ENV_PREFIX, Leaf, families, leaves, members_
 from kiro_asgi.config.services import SERVICE, services_named
 from kiro_asgi.config.validation import complaint, conflicts, misnamed
 from kiro_asgi.config.variables import keys_elsewhere, misspelt
+from kiro_asgi.limits import SETTINGS_BYTES
+from kiro_asgi.private import read_ordinary
 
 CONFIG_VARIABLE: Final = "KIRO_ASGI_CONFIG"
 """Names a TOML file; the environment wins over it."""
@@ -190,7 +192,7 @@ def _as_setting(value: Any) -> Any:
 def _document(root: type, file: Path) -> Mapping[str, Any] | Given:
     """Load a TOML file; a `Given` with the problem where it cannot be read, as all settings may stand there."""
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(read_ordinary(file, SETTINGS_BYTES).decode("utf-8"))
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ from attrs import define, field
 
 from kiro_asgi.limits import TAPES_PENDING_BYTES
 from kiro_asgi.observers.base import CallFacts, EndFacts, Outcome
-from kiro_asgi.private import make_folder, write_new_file
+from kiro_asgi.private import make_folder, open_ordinary, write_new_file
 from kiro_asgi.state.pending import WriterThread
 from kiro_asgi.tapes.format import Tape, TapeError, read_tape
 from kiro_asgi.tapes.recorder import Recording, TapeMaker
@@ -39,8 +39,8 @@ def load_tape(path: Path) -> Tape:
         TapeError: The file cannot be read, or is none.
     """
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return read_tape(_chunks(file))
+        with open_ordinary(path) as file:
+            return read_tape(_chunks(gzip.open(file) if path.suffix == ".gz" else file))
     except (OSError, EOFError, ZlibError) as error:
         words = getattr(error, "strerror", None) or "is damaged"
         raise TapeError(f"{path}: {words}", code="tape.file") from error

@@ -131,6 +131,11 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
     "paid": Setting({**_sqlite("paid.db"), **_spenders()}),
     "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
     "many-keys": Setting({"KIRO_ASGI_CONFIG": "gateway.toml"}, there={"gateway.toml": _many_keys()}),
+    "piped": Setting(
+        {"KIRO_ASGI_CONFIG": "gateway.toml"},
+        ("--graceful-timeout", "2"),
+        there={"gateway.toml": b"[limits]\nqueue = 100\n"},
+    ),
     "hung": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.hung"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 
@@ -39,3 +40,29 @@ async def many_keys(attack: Attack) -> None:
         attack.note(f"refused after {taken:.1f} s")
         attack.want(taken < 6, f"the key is taken for {taken:.1f} s")
         attack.typed(await other.get("/v1/models"), 200)
+
+
+@row(
+    "a pipe in the place of the settings, SIGHUP three times, then SIGTERM",
+    "refused at once, served meanwhile, and an end in time",
+    gateway="piped",
+    beside=False,
+)
+async def settings_in_a_pipe(attack: Attack) -> None:
+    path = attack.gateway.folder / "gateway.toml"
+    path.unlink()
+    os.mkfifo(path)
+    for count in (1, 2, 3):
+        attack.gateway.process.send_signal(signal.SIGHUP)
+        began = time.monotonic()
+        for _ in range(60):
+            if attack.gateway.log().count("is not an ordinary file") >= count:
+                break
+            await asyncio.sleep(0.05)
+        attack.want(time.monotonic() - began < 3, "the log does not say that it was refused")
+        attack.typed(await attack.client.get("/v1/models"), 200)
+    began = time.monotonic()
+    attack.gateway.terminate()
+    while attack.gateway.process.poll() is None and time.monotonic() - began < 10:  # noqa: ASYNC110 - a process
+        await asyncio.sleep(0.05)
+    attack.want(attack.gateway.process.poll() == 0, f"exit status {attack.gateway.process.poll()}")

@@ -116,6 +116,19 @@ def test_systemd_takes_the_file(tmp_path):
     assert "kiro-asgi.service" not in run("systemd-analyze", "verify", str(unit))
 
 
+def test_a_reload_of_the_unit_sees_a_new_file():
+    """Of systemd's credentials a service sees what was there at its start; its group may read the file itself."""
+    unit = (FILES / "kiro-asgi.service").read_text()
+    settings = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    (group, file) = re.findall(r"^#   install -m 640 -g (\S+) -D gateway.toml (\S+)$", unit, re.MULTILINE)[0]
+
+    assert not [name for name in settings if name.startswith(("LoadCredential", "SetCredential"))]
+    assert settings["SupplementaryGroups"] == group
+    assert f"Environment=KIRO_ASGI_CONFIG={file}\n" in unit
+    assert settings["ExecReload"].endswith("-HUP $MAINPID")
+    assert f"#   groupadd --system {group}\n" in unit
+
+
 def test_the_unit_is_hardened():
     """systemd's own judgement: 10 is a process with all rights, and below 2 is "OK"."""
     told = run("systemd-analyze", "security", "--offline=true", str(FILES / "kiro-asgi.service"))

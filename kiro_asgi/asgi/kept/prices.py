@@ -10,6 +10,7 @@ from kiro_asgi.errors import ConfigError
 from kiro_asgi.limits import PRICE_FILE_BYTES, PRICE_FILE_VALUES
 from kiro_asgi.model.prices import Price, Prices, rates_of, read_table, row_of
 from kiro_asgi.patterns import Pattern
+from kiro_asgi.private import read_ordinary
 from kiro_asgi.wire.json import JsonError, loads
 
 _MILLION = 1_000_000
@@ -39,8 +40,7 @@ def _single(rows: Iterable[str]) -> Iterable[tuple[Pattern, float]]:
 
 def _table(path: Path) -> Mapping[str, Price]:
     try:
-        with path.open("rb") as file:
-            data = file.read(PRICE_FILE_BYTES + 1)
+        data = read_ordinary(path, PRICE_FILE_BYTES)
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from None
     try:

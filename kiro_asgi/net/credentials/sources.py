@@ -19,14 +19,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, nullcontext
 from logging import getLogger
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 from attrs import define, field
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamFault, UpstreamTimeout
 from kiro_asgi.limits import CREDENTIALS_BYTES
-from kiro_asgi.private import NO_FOLLOW, make_folder, write_new_file
+from kiro_asgi.private import NO_FOLLOW, make_folder, open_ordinary, read_ordinary, write_new_file
 from kiro_asgi.upstreams.access import Row, Vendor
 from kiro_asgi.upstreams.base import Token
 
@@ -239,22 +239,6 @@ def open_source(path: Path, vendor: Vendor, write_back: str, now: Callable[[], f
 _POLL: Final = 0.02
 """Seconds between two attempts to get a lock."""
 
-_AT_ONCE: Final[int] = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Flags against waiting for what is no ordinary file; of an ordinary one they change nothing."""
-
-
-def _open_ordinary(path: Path) -> BinaryIO:
-    """Open a file for reading, and nothing else: a named pipe would wait for a writer, a device might never end.
-
-    Raises:
-        OSError: It cannot be read, or is no ordinary file.
-    """
-    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - for the caller to close
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(f"{path} is not an ordinary file")
-    return file
-
 
 def read_private(path: Path) -> bytes:
     """The bytes of a small file.
@@ -262,11 +246,7 @@ def read_private(path: Path) -> bytes:
     Raises:
         OSError: It cannot be read, is no ordinary file, or is larger than 1 MiB.
     """
-    with _open_ordinary(path) as file:
-        data = file.read(CREDENTIALS_BYTES + 1)
-    if len(data) > CREDENTIALS_BYTES:
-        raise OSError(f"{path} is too large")
-    return data
+    return read_ordinary(path, CREDENTIALS_BYTES)
 
 
 def exposed(path: Path) -> bool:
@@ -313,10 +293,6 @@ async def locked(path: Path, patience: float) -> AsyncIterator[None]:
             await _acquire(descriptor, path, patience)
             _remove_drafts(path)
         yield  # closing the descriptor unlocks
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | _AT_ONCE)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -386,7 +362,7 @@ def is_store(path: Path) -> bool:
     Raises:
         OSError: It cannot be read, or is no ordinary file.
     """
-    with _open_ordinary(path) as file:
+    with open_ordinary(path) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 
