@@ -220,6 +220,14 @@ def test_two_commands_set_everything_up() -> None:
     assert all(part in ci for part in tests.split(" && "))
 
 
+def test_no_page_installs_what_is_not_published() -> None:
+    """There is no release: an index has nothing by this name, or something of a stranger's."""
+    files = [*TEXTS, *(path for path in (DOCS / "deployment").iterdir() if path.suffix != ".json")]
+    wrong = [file.name for file in files if re.search(r"pip install[^\n&]*kiro[-_]asgi", file.read_text("utf-8"))]
+
+    assert wrong == []
+
+
 def test_the_table_of_environments_is_that_of_tox() -> None:
     """CONTRIBUTING.md has each environment once, and says which of them a plain ``tox`` runs."""
     tox = ConfigParser(interpolation=None)
