@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.prompt import Tool
-from kiro_asgi.wire.json import JsonError, as_object, loads
+from kiro_asgi.model.prompt import TEXT_INPUT, TextForm, Tool
+from kiro_asgi.model.unread import Unread
+from kiro_asgi.wire.json import JsonError, as_object, loads, text_of
 
 _MAX_KIND: Final = 60
 """Characters of a kind that errors repeat."""
@@ -48,6 +49,31 @@ def name_of_kind(kind: object, tools: Iterable[Tool]) -> str | None:
     """Name of the first of *tools* that is hosted and of this *kind*; ``None`` where there is none."""
     kind = str(kind)[:_MAX_KIND]
     return next((tool.name for tool in tools if tool.hosted == kind), None)
+
+
+def text_tool(name: str, description: str, form: Mapping[str, Any] | None, place: str, unread: Unread | None) -> Tool:
+    """A tool that takes a text, of the form that the client describes: elsewhere a function with one string."""
+    schema = {
+        "type": "object",
+        "properties": {TEXT_INPUT: {"type": "string", "description": "The whole input, as plain text."}},
+        "required": [TEXT_INPUT],
+        "additionalProperties": False,
+    }
+    told = description
+    if definition := text_of(form or {}, "definition"):
+        rule = f"The input must match this grammar ({text_of(form or {}, 'syntax') or 'lark'}):\n{definition}"
+        told = f"{description}\n\n{rule}" if description else rule
+    return Tool(name, told, schema, text_form=TextForm(description, form), place=place, unread=unread)
+
+
+def text_given(arguments: str) -> str:
+    """The text of such a tool's call; arguments of another form are taken as they are, and none are no text."""
+    try:
+        value = loads(arguments)
+    except JsonError:
+        return arguments
+    text = value.get(TEXT_INPUT, "" if not value else None) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else arguments
 
 
 def read_arguments(arguments: str | Mapping[str, Any] | None, place: str) -> Mapping[str, Any]:

@@ -147,7 +147,11 @@ RULES: Final = listed(
         _NONE,
     ),
     Rule("fields.echoed", "A field is repeated in the answer and has no other effect.", _CONTENT),
-    Rule("shapes.messages", "Tools and blocks in the form of the Messages API are read as what they are.", _NONE),
+    Rule(
+        "shapes.messages",
+        "Tools, blocks and items in the form of the Messages API or the Responses API are read as what they are.",
+        _NONE,
+    ),
     Rule("values.unknown", "A value that has no meaning here counts as absent.", _CONTENT),
     Rule("turns.unknown", "A message of an unknown role is left out.", _CONTENT),
     Rule("items.unknown", "An input item of a kind that only its own server can read is left out.", _CONTENT),

@@ -25,10 +25,11 @@ from attrs import frozen
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.opaque import joined, members_of, with_others
 from kiro_asgi.dialects.openai_chat.content import call_signature, extra_content, reasoning_details
-from kiro_asgi.dialects.openai_chat.parsing import options_of
+from kiro_asgi.dialects.openai_chat.parsing import ChatOptions, options_of
 from kiro_asgi.dialects.openai_chat.shapes import API
 from kiro_asgi.dialects.openai_common import SERVED, ChunkStream, usage_object
 from kiro_asgi.dialects.pieces import closing, dump_array, dump_text
+from kiro_asgi.dialects.tools import text_given
 from kiro_asgi.model.events import (
     BlockEnd,
     BlockKind,
@@ -63,7 +64,7 @@ GAP: Final = "\n\n"
 _BEFORE: Final = b'{"id":%b,"object":"chat.completion","created":%d,"model":%b,"choices":[{"index":0,"message":'
 """The JSON before the assistant's turn."""
 
-_MESSAGE_CALL: Final = b'{"id":%b,"type":"function","function":'
+_MESSAGE_CALL: Final = b'{"id":%b,"type":"%b","%b":'
 
 _FINISH: Final = MappingProxyType(
     {
@@ -89,10 +90,11 @@ def finish_reason(reason: StopReason, legacy_functions: bool) -> str:
 
 def render(message: Message, meta: ResponseMeta) -> Iterator[bytes]:
     """The JSON body, in pieces."""
-    legacy = options_of(meta).legacy_functions
+    options = options_of(meta)
+    legacy = options.legacy_functions
     yield _BEFORE % (quote_bytes(meta.id), meta.created, quote_bytes(meta.model))
     found = _Members.of(message.unread)
-    yield from _turn(message, legacy, found.delta)
+    yield from _turn(message, options, found.delta)
     choice = {"finish_reason": finish_reason(message.stop_reason, legacy), "logprobs": None, **found.choice}
     counted = found.counted(message.usage)
     tier = SERVED.get(message.usage.tier, "default")  # which OpenAI says where nothing else is asked for
@@ -155,7 +157,7 @@ _OWN_TURN: Final = frozenset(
 """Members that are always ours."""
 
 
-def _turn(message: Message, legacy: bool, others: Mapping[str, Any]) -> Iterator[bytes]:
+def _turn(message: Message, options: ChatOptions, others: Mapping[str, Any]) -> Iterator[bytes]:
     """The assistant's turn; absent, not empty, is what clients expect of ``tool_calls``."""
     calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     thoughts = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
@@ -175,12 +177,12 @@ def _turn(message: Message, legacy: bool, others: Mapping[str, Any]) -> Iterator
         yield from dump_text(thinking)
     if details:
         yield b',"reasoning_details":' + dumps(details)
-    if calls and legacy:
+    if calls and options.legacy_functions:
         yield b',"function_call":'
         yield from _function(calls[0])
     elif calls:
         yield b',"tool_calls":'
-        yield from dump_array(_tool_calls(message))
+        yield from dump_array(_tool_calls(message, options.text_tools))
     thought = joined(API, (each for block in thoughts for each in block.unread), _OWN_TURN)
     opaque = joined(API, (each.unread for each in message.blocks if isinstance(each, OpaqueBlock)), _OWN_TURN)
     if more := {**others, **thought, **opaque}:
@@ -197,7 +199,7 @@ def _text_or_null(text: str | None) -> Iterator[bytes]:
     return iter((b"null",)) if text is None else dump_text(text)
 
 
-def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
+def _tool_calls(message: Message, text_tools: Mapping[str, str]) -> Iterator[Iterable[bytes]]:
     """The calls, each with the signature that stands before it."""
     signature = ""
     for block in message.blocks:
@@ -208,7 +210,10 @@ def _tool_calls(message: Message) -> Iterator[Iterable[bytes]]:
             members = joined(API, block.unread, {"id", "type", "index"})
             function = object_of(members.pop("function", None))
             restore(extra, members)
-            yield (_MESSAGE_CALL % quote_bytes(block.call_id), *_function(block, function), closing(extra))
+            kind = text_tools.get(block.name, "")
+            named = (kind or "function").encode()
+            body = _text_call(block, kind) if kind else _function(block, function)
+            yield (_MESSAGE_CALL % (quote_bytes(block.call_id), named, named), *body, closing(extra))
             signature = ""
 
 
@@ -243,13 +248,25 @@ def _annotation(start: int, end: int, url: str, title: str) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": places}
 
 
+_TEXTS: Final = MappingProxyType({"function": "arguments", "custom": "input"})
+"""Where the text of a call stands, by what holds it."""
+
+
+def _text_call(call: ToolCallBlock, kind: str) -> Iterable[bytes]:
+    """A call whose only argument is a text, as it stands in *kind*."""
+    text = dump_text(text_given(call.input))
+    return (b'{"name":%b,"%b":' % (quote_bytes(call.name), _TEXTS[kind].encode()), *text, b"}")
+
+
 def _function(call: ToolCallBlock, others: Mapping[str, Any] = _NO_MEMBERS) -> Iterable[bytes]:
     rest = {name: value for name, value in others.items() if name not in ("name", "arguments")}
     return (b'{"name":%b,"arguments":' % quote_bytes(call.name), *dump_text(call.input), closing(rest))
 
 
 _CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""%b}%b}]}'
+_CUSTOM_CALL: Final = b'{"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""%b}%b}]}'
 _ARGUMENTS: Final = b'{"tool_calls":[{"index":%d,"function":{"arguments":'
+_CUSTOM_INPUT: Final = b'{"tool_calls":[{"index":%d,"custom":{"input":'
 _ARGUMENTS_END: Final = b"}}]}"
 
 _FUNCTION: Final = b'{"function_call":{"name":%b,"arguments":""}}'
@@ -282,6 +299,8 @@ class ChatEncoder(ChunkStream):
         "_length",
         "_members",
         "_signature",
+        "_text",
+        "_text_tools",
         "_usage_in_finish_chunk",
     )
 
@@ -289,6 +308,9 @@ class ChatEncoder(ChunkStream):
         super().__init__(meta, b"chat.completion.chunk")
         options = options_of(meta)
         self._legacy = options.legacy_functions
+        self._text_tools = options.text_tools
+        self._text: list[str] | None = None
+        """Arguments of a call whose only argument is a text; ``None`` for another call."""
         self._include_usage = options.include_usage and not usage_in_finish_chunk
         self._usage_in_finish_chunk = usage_in_finish_chunk
         self._before = self._common + b'[{"index":0,"delta":'
@@ -391,14 +413,17 @@ class ChatEncoder(ChunkStream):
         self._input_seen = False
         if self._legacy:
             return self._start_function(event, index)
-        self._arguments = self._before + _ARGUMENTS % index, _ARGUMENTS_END + self._after
+        kind = self._text_tools.get(event.name, "")
+        self._text = [] if kind else None
+        places = (_CUSTOM_CALL, _CUSTOM_INPUT) if kind == "custom" else (_CALL, _ARGUMENTS)
+        self._arguments = self._before + places[1] % index, _ARGUMENTS_END + self._after
         signature, self._signature = self._signature, ""
         extra: dict[str, Any] = {"extra_content": extra_content(signature)} if signature else {}
         members = joined(API, (event.unread,), {"id", "type", "index"})
         function = joined(API, (Unread(API, object_of(members.pop("function", None))),), {"name", "arguments"})
         restore(extra, members)
         rest = (b"," + dumps(each)[1:-1] if each else b"" for each in (function, extra))
-        call = _CALL % (index, quote_bytes(event.call_id), quote_bytes(event.name), *rest)
+        call = places[0] % (index, quote_bytes(event.call_id), quote_bytes(event.name), *rest)
         return self._before + call + self._after
 
     def _start_function(self, event: BlockStart, index: int) -> bytes:
@@ -430,12 +455,20 @@ class ChatEncoder(ChunkStream):
     def _input(self, event: ToolInputDelta) -> bytes:
         if self._arguments is None or not event.json:
             return b""
+        if self._text is not None:
+            self._text.append(event.json)
+            return b""
         self._input_seen = True
         before, after = self._arguments
         return before + quote_bytes(event.json) + after
 
     def _end_block(self, event: BlockEnd) -> bytes:
         """Arguments of a call without any are an empty object, never an empty string."""
+        if self._text is not None:
+            given, self._text, self._input_seen = text_given("".join(self._text)), None, True
+            said = self._input(ToolInputDelta(given))
+            self._arguments = None
+            return said
         rest = b"" if self._input_seen else self._input(_NO_ARGUMENTS)
         self._arguments = None
         return rest

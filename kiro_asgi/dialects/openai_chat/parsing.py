@@ -21,13 +21,14 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.errors import NO_MODEL, invalid, missing, unsupported
 from kiro_asgi.dialects.known import ArrayDecoder, Read, Recalled, read_tools, read_turn, recalling
 from kiro_asgi.dialects.openai_chat.blocks import SHAPES, stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import MessageReader, Taken
+from kiro_asgi.dialects.openai_chat.items import as_messages, is_of_responses
 from kiro_asgi.dialects.openai_chat.shapes import (
     API,
     BESIDE,
@@ -40,12 +41,13 @@ from kiro_asgi.dialects.openai_chat.shapes import (
     ChatJsonSchemaFormat,
     ChatRequestBody,
     ChatSearchTool,
+    CustomTool,
     ToolBody,
 )
 from kiro_asgi.dialects.openai_common import LONGEST, UNKNOWN_EFFORT, handling_of, read_sampling, read_verbosity
 from kiro_asgi.dialects.references import refuse_references
 from kiro_asgi.dialects.structure import Raw, read_json, structure_value
-from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
+from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind, text_tool
 from kiro_asgi.model.depth import require_depths
 from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import (
@@ -61,7 +63,7 @@ from kiro_asgi.model.prompt import (
     ToolChoiceMode,
     system_of,
 )
-from kiro_asgi.wire.json import count, object_of
+from kiro_asgi.wire.json import count, object_of, objects_of, text_of
 
 # Tools.
 
@@ -95,8 +97,6 @@ _TYPES_OF_CHOICE: Final = MappingProxyType(
 )
 """Types of a choice in the Messages API that names no tool."""
 
-_NO_CUSTOM: Final = "custom tools cannot be streamed in this API; use function tools, or POST /v1/responses"
-
 
 def _object_choice(
     choice: Mapping[str, Any], tools: tuple[Tool, ...], parallel: bool, notes: Notes
@@ -108,8 +108,6 @@ def _object_choice(
         if kind == "any" and not tools:
             raise invalid("tool_choice", _NO_TOOLS)
         return tools, ToolChoice(_TYPES_OF_CHOICE[kind], parallel=parallel, raw=choice)
-    if kind == "custom":
-        raise unsupported("tool_choice", _NO_CUSTOM)
     if kind == "allowed_tools":
         mode, allowed = _allowed(choice, tools)
         names = frozenset(tool.name for tool in allowed)
@@ -136,8 +134,14 @@ def _tool(tool: ToolBody, place: str) -> Tool:
             raise missing(f"{place}.function", "required field missing")
         case ChatSearchTool():
             return _hosted_search(tool, place)
+        case ChatCustomTool(custom=CustomTool() as custom):
+            form = object_of(custom.format)
+            grammar = form.get("grammar") if isinstance(form.get("grammar"), Mapping) else form
+            return text_tool(custom.name, custom.description or "", grammar, place, None)
+        case ChatCustomTool(name=str(name)):
+            return text_tool(name, tool.description or "", tool.format, place, None)
         case ChatCustomTool():
-            raise unsupported(f"{place}.type", _NO_CUSTOM)
+            raise missing(f"{place}.custom", "required field missing")
         case Raw():
             hosted = hosted_tool(kind := str(tool.value.get("type")), place)
             return hosted if kind in _OF_RESPONSES else evolve(hosted, opaque=Opaque(API, tool.value, place))
@@ -197,7 +201,7 @@ def _named(choice: Mapping[str, Any], tools: Sequence[Tool]) -> Any:
     """The name in ``{"type": "function", "function": {"name": …}}``, or flat; a hosted tool's by its type."""
     if hosted := name_of_kind(choice.get("type"), tools):
         return hosted
-    function = choice.get("function", choice)
+    function = choice.get("function", choice.get("custom", choice))
     return function.get("name") if isinstance(function, Mapping) else None
 
 
@@ -232,6 +236,10 @@ class ChatOptions:
 
     legacy_functions: bool = False
     """Whether the request used ``functions``, so that a call is answered as ``function_call``."""
+
+    text_tools: Mapping[str, str] = field(default=MappingProxyType({}))
+    """Names of tools that take a text to where their calls have it: ``custom``, or ``function`` for a client that knows
+    no other calls.  Cursor declares such tools flat, and takes the arguments of the function for the text."""
 
 
 def options_of(meta: ResponseMeta) -> ChatOptions:
@@ -346,6 +354,9 @@ def _read(
 ) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
     """The request, and what was read of those elements of its arrays that are not known."""
     value = read_json(body, decoder=decoder)
+    if is_of_responses(value):
+        value = as_messages(value)
+        notes.applies(SHAPES, "input")
     refuse_references(value)
     request = structure_value(value, ChatRequestBody, converter=CONVERTER)
     BESIDE.note(notes, request, value)
@@ -385,12 +396,20 @@ def _read(
     options = ChatOptions(
         include_usage=stream_options is not None and stream_options.include_usage is True,
         legacy_functions=bool(request.functions) and not (before.tools or new),
+        text_tools=_text_tools(value.get("tools"), (*before.tools, *new)),
     )
     checked = set(map(id, tools))
     lasting = takewhile(lambda tool: id(tool) in checked, new)  # up to the first that a choice leaves out
     taken = _lasting(conversation.taken[len(before.messages) :])
     new_tools = (read_tools(tool, (tool,)) for tool in lasting)
     return ParsedRequest(prompt, request.stream is True, options), {"tools": new_tools, "messages": taken}
+
+
+def _text_tools(declared: Any, tools: Iterable[Tool]) -> Mapping[str, str]:
+    """Names of those of *tools* that take a text, as they are *declared*."""
+    names = [tool.name for tool in tools if tool.text_form is not None]
+    nested = {text_of(object_of(tool.get("custom")), "name") for tool in objects_of(declared)} if names else ()
+    return {name: "custom" if name in nested else "function" for name in names}
 
 
 def _lasting(messages: Iterable[Taken]) -> Iterator[Read]:
@@ -499,8 +518,6 @@ _DEMANDED: Final = MappingProxyType({"logprobs": _NO_LOGPROBS, "top_logprobs": _
 
 
 def _no_messages(request: ChatRequestBody) -> Exception:
-    if request.input is not None:
-        return missing("messages", "this request has an input instead, as the Responses API: POST it to /v1/responses")
     return missing("messages", "at least one message is needed")
 
 

@@ -19,6 +19,7 @@ from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
+from kiro_asgi.dialects.openai_chat.items import is_of_responses
 from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES
 from kiro_asgi.dialects.openai_common import served_tier
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
@@ -88,20 +89,28 @@ def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
 
 
 def foreign_shapes(document: Mapping[str, Any]) -> Iterator[str]:
-    """Places of what has the form of the Messages API in a request of this one."""
+    """Places of what has the form of the Messages API, or of the Responses API, in a request of this one."""
     if texts_beside(document.get("system")):
         yield "system"
+    if is_of_responses(document):
+        yield "input"
     if not document.get("stop") and stops_beside(document.get("stop_sequences")):
         yield "stop_sequences"
     for index, tool in enumerate(objects_of(document.get("tools"))):
         for place, each in ((f"tools[{index}]", tool), (f"tools[{index}].function", object_of(tool.get("function")))):
             if "input_schema" in each:
                 yield place
+        if tool.get("type") == "custom" and "custom" not in tool:
+            yield f"tools[{index}]"
     if object_of(document.get("tool_choice")).get("type") in CHOICES:
         yield "tool_choice"
+    yield from _foreign_parts(document)
+
+
+def _foreign_parts(document: Mapping[str, Any]) -> Iterator[str]:
     for index, message in enumerate(objects_of(document.get("messages"))):
         for at, part in enumerate(objects_of(message.get("content"))):
-            if text_of(part, "type") in BLOCKS:
+            if text_of(part, "type") in BLOCKS or text_of(part, "type") == "input_image":
                 yield f"messages[{index}].content[{at}]"
 
 

@@ -131,6 +131,7 @@ PARTS: Final = Tagged(
             "output_text": TextPart,
             "refusal": RefusalPart,
             "image_url": ImagePart,
+            "input_image": ImagePart,
             "input_audio": AudioPart,
             "file": FilePart,
             "thinking": ThinkingContent,
@@ -278,13 +279,25 @@ class ChatSearchTool(Shape):
 
 
 @frozen
-class ChatCustomTool(Shape):
-    """A tool whose input is not JSON; with an ``input_schema`` it is a function of the Messages API."""
+class CustomTool(Shape):
+    """What a custom tool is."""
 
+    name: str
+    description: str | None = None
+    format: Mapping[str, Any] | None = None
+
+
+@frozen
+class ChatCustomTool(Shape):
+    """A tool whose input is not JSON, nested as this API has it, or flat as the Responses API has it; with an
+    ``input_schema`` it is a function of the Messages API."""
+
+    custom: CustomTool | None = None
     name: str | None = None
     description: str | None = None
     input_schema: Mapping[str, Any] | None = None
     strict: Any = None
+    format: Mapping[str, Any] | None = None
 
 
 ToolBody = ChatFunctionTool | ChatCustomTool | ChatSearchTool | Raw

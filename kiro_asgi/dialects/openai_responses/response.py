@@ -25,8 +25,9 @@ from kiro_asgi.dialects.base import ErrorReply, ResponseMeta
 from kiro_asgi.dialects.errors import SPENT, is_final
 from kiro_asgi.dialects.openai_common import error_reply, openai_message
 from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, options_of
-from kiro_asgi.dialects.openai_responses.tools import custom_input, item_fields
+from kiro_asgi.dialects.openai_responses.tools import item_fields
 from kiro_asgi.dialects.pieces import Pieces, closing, compact, dump_array, dump_object, dump_text
+from kiro_asgi.dialects.tools import text_given
 from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
@@ -310,7 +311,7 @@ def call_fields(start: BlockStart, options: ResponsesOptions, arguments: str) ->
     """Fields of a complete call of a tool that is no function; *options* name the kind of its items."""
     if kind := options.client_tools.get(start.name):
         return {"type": kind, "status": "completed", "call_id": start.call_id, **item_fields(kind, arguments)}
-    text = Pieces(dump_text(custom_input(arguments)))
+    text = Pieces(dump_text(text_given(arguments)))
     return {"type": "custom_tool_call", "status": "completed", **_named(start, options), "input": text}
 
 

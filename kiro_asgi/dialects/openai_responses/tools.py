@@ -38,33 +38,13 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     ToolSearch,
 )
 from kiro_asgi.dialects.structure import Raw
-from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind
+from kiro_asgi.dialects.tools import SEARCH_TOOL, hosted_tool, name_of_kind, text_tool
 from kiro_asgi.model.events import Citation, ServerCall, ToolOutput
 from kiro_asgi.model.notes import Notes
-from kiro_asgi.model.prompt import TEXT_INPUT, Opaque, TextForm, Tool, ToolChoice, ToolChoiceMode
-from kiro_asgi.wire.json import JsonError, loads, text_of
+from kiro_asgi.model.prompt import Opaque, Tool, ToolChoice, ToolChoiceMode
+from kiro_asgi.wire.json import JsonError, loads
 
 Object = Mapping[str, Any]
-
-
-def _custom_schema(description: str) -> dict[str, Any]:
-    """The one string that a custom tool takes."""
-    return {
-        "type": "object",
-        "properties": {TEXT_INPUT: {"type": "string", "description": description}},
-        "required": [TEXT_INPUT],
-        "additionalProperties": False,
-    }
-
-
-def custom_input(arguments: str) -> str:
-    """The text of a custom tool's call; arguments of another form are taken as they are, and none are no text."""
-    try:
-        value = loads(arguments)
-    except JsonError:
-        return arguments
-    text = value.get(TEXT_INPUT, "" if not value else None) if isinstance(value, dict) else None
-    return text if isinstance(text, str) else arguments
 
 
 def flat_name(namespace: str, name: str) -> str:
@@ -344,10 +324,8 @@ class ToolCollector:
         return self._put(tool, place)
 
     def _custom(self, body: ResponsesCustomTool, place: str) -> str:
-        schema = _custom_schema("The whole input, as plain text.")
-        form = TextForm(body.description or "", body.format)
-        unread = BESIDE(body)
-        name = self._put(Tool(body.name, _description(body), schema, text_form=form, place=place, unread=unread), place)
+        tool = text_tool(body.name, body.description or "", body.format, place, BESIDE(body))
+        name = self._put(tool, place)
         self.custom |= {name} if name else set()
         return name
 
@@ -409,15 +387,6 @@ _READERS: Final = MappingProxyType[type, Any](
         Raw: ToolCollector._hosted,
     }
 )
-
-
-def _description(body: ResponsesCustomTool) -> str:
-    """The client's description of a custom tool, and the form that its input must have."""
-    form = body.format
-    if not (definition := text_of(form or {}, "definition")):
-        return body.description or ""
-    rule = f"The input must match this grammar ({text_of(form or {}, 'syntax') or 'lark'}):\n{definition}"
-    return _paragraphs(body.description, rule)
 
 
 def _paragraphs(*texts: str | None) -> str:

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from kiro_asgi.dialects.base import ParsedRequest
 from kiro_asgi.dialects.openai_responses.parsing import parse_value
-from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, custom_input, item_fields
-from kiro_asgi.dialects.tools import SEARCH_TOOL
+from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS, item_fields
+from kiro_asgi.dialects.tools import SEARCH_TOOL, text_given
 from kiro_asgi.errors import RequestError
 from kiro_asgi.model.prompt import Tool, ToolCallPart, ToolChoice, ToolChoiceMode
 from kiro_asgi.wire.json import dumps
@@ -320,4 +320,4 @@ def test_a_command_as_text(name: str, arguments: Any, expected: Any) -> None:
 )
 def test_custom_input(arguments: str, text: str) -> None:
     """The one string, exactly; what has another form is given as it is."""
-    assert custom_input(arguments) == text
+    assert text_given(arguments) == text
