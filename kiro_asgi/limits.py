@@ -305,7 +305,8 @@ KEY_LOOKUPS: Final = 16
 (`create_app(keys=…)`), and as many that were known before: keys that somebody makes up keep no client waiting."""
 
 KEY_LOOKUPS_WAITING: Final = 1_000
-"""Requests that wait for one of these; further ones are answered with 503."""
+"""Requests that wait for one of these.  Those from one address stand in one line, the lines take turns, and whose turn
+it is in a line is left to chance; of more, one of the longest line is answered with 503."""
 
 KNOWN_KEYS: Final = 10_000
 """Keys and users of which the process remembers what the host said; beyond it the one asked about first is forgotten,

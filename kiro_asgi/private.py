@@ -69,7 +69,10 @@ def open_ordinary(path: Path) -> IO[bytes]:
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _AT_ONCE)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "is not an ordinary file", str(path))
         return os.fdopen(descriptor, "rb")
     except BaseException:

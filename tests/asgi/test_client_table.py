@@ -447,6 +447,80 @@ async def test_made_up_keys_keep_no_client_waiting():
     assert found.count(None) == KEY_LOOKUPS + KEY_LOOKUPS_WAITING
 
 
+@pytest.mark.parametrize("crowd", [KEY_LOOKUPS + 300, KEY_LOOKUPS + KEY_LOOKUPS_WAITING + 200])
+async def test_a_stranger_from_elsewhere_is_next(crowd):
+    """Lines of addresses take turns: however many keys one makes up, another's new client waits for one place."""
+    go, asked, found = anyio.Event(), list[str](), list[Any]()
+
+    async def find(shown: Presented) -> Client | None:
+        asked.append(shown.key)
+        await go.wait()
+        await anyio.lowlevel.checkpoint()
+        return ADA if shown.key == "new" else None
+
+    table = table_of(find)
+
+    async def ask_from(peer: str, key: str) -> None:
+        try:
+            found.append((key, await table.client(Presented(key=key), peer)))
+        except KeysUnavailable as error:
+            found.append((key, error.code))
+
+    async with anyio.create_task_group() as group:
+        for number in range(crowd):
+            group.start_soon(ask_from, "192.0.2.1", f"made-up-{number}")
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(ask_from, "192.0.2.2", "new")
+        await anyio.wait_all_tasks_blocked()
+        go.set()
+
+    assert ("new", ADA) in found
+    assert asked.index("new") < 2 * KEY_LOOKUPS
+    refused = [key for key, came in found if came == "keys.busy"]
+    assert len(refused) == max(crowd + 1 - KEY_LOOKUPS - KEY_LOOKUPS_WAITING, 0)
+    late = {f"made-up-{number}" for number in range(KEY_LOOKUPS + KEY_LOOKUPS_WAITING, crowd)}
+    assert not refused or set(refused) != late, "chance decides, or a flood that goes on would keep all new ones out"
+
+
+async def test_who_leaves_while_waiting_keeps_no_place():
+    """Places go on to others, whenever somebody is cancelled."""
+    go, found = anyio.Event(), list[Any]()
+
+    async def find(shown: Presented) -> Client | None:
+        await go.wait()
+        return ADA
+
+    table = table_of(find)
+    async with anyio.create_task_group() as group:
+        for number in range(3 * KEY_LOOKUPS):
+            group.start_soon(table.client, Presented(key=f"k{number}"), f"192.0.2.{number % 3}")
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    go.set()
+    async with asking(table, found, *(f"n{number}" for number in range(2 * KEY_LOOKUPS))):
+        pass
+    assert found == [ADA] * 2 * KEY_LOOKUPS
+    lane = table._here.here().strangers
+    assert (lane._free, lane._waiting, dict(lane._lines)) == (KEY_LOOKUPS, 0, {})
+
+
+async def test_waiting_for_a_place_is_no_fault_of_the_hosts():
+    """Who does not get one in time is told so; the host was not asked, so neither the log nor ``/ready`` blames it."""
+    go, found = anyio.Event(), list[Any]()
+
+    async def find(shown: Presented) -> Client | None:
+        with anyio.CancelScope(shield=True):
+            await go.wait()
+        return None
+
+    table = table_of(find, timeout=0.1)
+    async with asking(table, found, *(f"made-up-{number}" for number in range(KEY_LOOKUPS + 20))):
+        await anyio.sleep(0.3)
+        assert found == ["keys.busy"] * 20
+        assert not table.is_failing
+        go.set()
+
+
 async def test_what_is_remembered_is_bounded():
     """However many keys somebody makes up, and however many clients there are."""
 

@@ -336,15 +336,16 @@ class Authenticator:
             ForeignOrigin: A page of another site may have sent it in the name of the host's user.
             UnsupportedMediaType: The same.
         """
+        peer = str((scope.get("client") or ("",))[0])
         if scope["type"] == "websocket":  # browsers send no preflight for it, and let any page read the answers
             self._cross_origin.require_same_site(scope)
         if self._settings.client.trust_host and (name := await host_user(scope)):
-            keyed = await self._of_keys(self._presented(scope))
+            keyed = await self._of_keys(self._presented(scope), peer)
             if keyed is None:
                 self._cross_origin.require_same_site(scope)
-            return self._good(await self._user(name) or keyed, "user's access")
+            return self._good(await self._user(name, peer) or keyed, "user's access")
         presented = self._presented(scope) if self._has_keys else []
-        found = await self._of_keys(presented)
+        found = await self._of_keys(presented, peer)
         if found is not None:
             return self._good(found, "API key")
         if self._settings.client.allow_anonymous and not self._has_keys:
@@ -360,20 +361,20 @@ class Authenticator:
     def _has_keys(self) -> bool:
         return bool(self._keys) or self._table is not None
 
-    async def _user(self, name: str) -> Identified | None:
+    async def _user(self, name: str, peer: str) -> Identified | None:
         """The host's user of that *name*; ``None`` where the host's table does not have it."""
         if self._table is None:
             return Identified(f"{HOST}{name}", self._anyone)
-        client = await self._table.client(Presented(user=name))
+        client = await self._table.client(Presented(user=name), peer)
         return None if client is None else Identified(f"{HOST}{client.name}", client)
 
-    async def _of_keys(self, presented: list[bytes]) -> Identified | None:
+    async def _of_keys(self, presented: list[bytes], peer: str) -> Identified | None:
         """The client of one of the keys *presented*; those of the settings come first."""
         found = self._match(presented)
         if found is not None or self._table is None:
             return found
         for key in dict.fromkeys(key for key in presented if len(key) <= KEY_CHARACTERS):
-            client = await self._table.client(Presented(key=key.decode(errors="replace")))
+            client = await self._table.client(Presented(key=key.decode(errors="replace")), peer)
             if client is not None:
                 return Identified(f"{HOST}{client.name}", client)
         return None

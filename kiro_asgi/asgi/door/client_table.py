@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from inspect import isawaitable
 from logging import getLogger
+from random import randrange
 from threading import Lock
 from typing import Any, Final, TypeAlias
 
@@ -55,43 +56,92 @@ a thread."""
 
 
 @define(eq=False)
+class _Waiter:
+    """A question that waits for its turn."""
+
+    turn: anyio.Event = field(init=False, factory=anyio.Event)
+    dropped: bool = field(init=False, default=False)
+    """Whether it is not going to be asked."""
+
+
+@define(eq=False)
 class _Lane:
-    """Room for questions of one kind, in one event loop."""
+    """Room for questions of one kind, in one event loop.
+
+    Those who wait stand in a line for each address that they come from.  The lines take turns, and whose turn it is in
+    a line is left to chance: who makes keys up shuts out neither others nor those behind the same proxy.
+    """
 
     threads: anyio.CapacityLimiter = field(factory=lambda: anyio.CapacityLimiter(KEY_LOOKUPS))
     """A thread that hangs in the host's function keeps its place."""
 
-    _places: anyio.Semaphore = field(init=False, factory=lambda: anyio.Semaphore(KEY_LOOKUPS))
+    _free: int = field(init=False, default=KEY_LOOKUPS)
+    _lines: OrderedDict[str, list[_Waiter]] = field(init=False, factory=OrderedDict)
     _waiting: int = field(init=False, default=0)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def place(self, peer: str) -> AsyncIterator[None]:
         """Wait for a place, and hold it.
 
         Raises:
             KeysUnavailable: Too many wait.
         """
-        try:
-            self._places.acquire_nowait()
-        except anyio.WouldBlock:
-            await self._wait()
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(peer)
         try:
             yield
         finally:
-            self._places.release()
+            self._pass_on()
 
-    async def _wait(self) -> None:
+    async def _wait(self, peer: str) -> None:
         if self._waiting >= KEY_LOOKUPS_WAITING:
-            raise KeysUnavailable(
-                "too many clients are being looked up at present; try again later",
-                code="keys.busy",
-                retry_after=_RETRY_AFTER,
-            )
+            longest = max(self._lines, key=lambda each: len(self._lines[each]))
+            self._next(longest, dropped=True)
+        waiter = _Waiter()
+        self._lines.setdefault(peer, []).append(waiter)
         self._waiting += 1
         try:
-            await self._places.acquire()
-        finally:
-            self._waiting -= 1
+            await waiter.turn.wait()
+        except BaseException:
+            if not waiter.turn.is_set():
+                self._lines[peer].remove(waiter)
+                self._left(peer)
+            elif not waiter.dropped:
+                self._pass_on()
+            raise
+        if waiter.dropped:
+            raise busy()
+
+    def _pass_on(self) -> None:
+        """Give the place to who is next."""
+        if self._lines:
+            peer = next(iter(self._lines))
+            self._lines.move_to_end(peer)
+            self._next(peer, dropped=False)
+        else:
+            self._free += 1
+
+    def _next(self, peer: str, *, dropped: bool) -> None:
+        """Let one of a line go."""
+        line = self._lines[peer]
+        waiter = line.pop(randrange(len(line)))
+        waiter.dropped = dropped
+        waiter.turn.set()
+        self._left(peer)
+
+    def _left(self, peer: str) -> None:
+        self._waiting -= 1
+        if not self._lines[peer]:
+            del self._lines[peer]
+
+
+def busy() -> KeysUnavailable:
+    """The error of a question that is not going to be asked."""
+    return KeysUnavailable(
+        "too many clients are being looked up at present; try again later", code="keys.busy", retry_after=_RETRY_AFTER
+    )
 
 
 @define(eq=False)
@@ -158,8 +208,8 @@ class ClientTable:
     is_failing: bool = field(init=False, default=False)
     """Whether the host failed when it was asked last."""
 
-    async def client(self, shown: Presented) -> Client | None:
-        """The client that shows this; ``None`` where the host knows none.
+    async def client(self, shown: Presented, peer: str = "") -> Client | None:
+        """The client that shows this, from the address *peer*; ``None`` where the host knows none.
 
         Raises:
             KeysUnavailable: The host could not say.
@@ -169,7 +219,7 @@ class ClientTable:
             if (found := self._remembered(name)) is not None:
                 return found[0]
             if (question := questions.get(name)) is None:
-                return await self._answered(name, shown)
+                return await self._answered(name, shown, peer)
             await question.answered.wait()
             if question.error is not None:
                 raise _copied(question.error)
@@ -185,12 +235,13 @@ class ClientTable:
                     return (said[1],)
         return None
 
-    async def _answered(self, name: str, shown: Presented) -> Client | None:
+    async def _answered(self, name: str, shown: Presented, peer: str) -> Client | None:
         """Ask for all who wait."""
         here = self._here.here()
         question = here.questions[name] = _Question()
         try:
-            client = await self._asked(here.acquaintances if name in self._known else here.strangers, name, shown)
+            lane = here.acquaintances if name in self._known else here.strangers
+            client = await self._asked(lane, name, shown, peer)
             question.found = (client,)
         except KeysUnavailable as error:
             question.error = _copied(error)
@@ -200,10 +251,11 @@ class ClientTable:
             question.answered.set()
         return client
 
-    async def _asked(self, lane: _Lane, name: str, shown: Presented) -> Client | None:
+    async def _asked(self, lane: _Lane, name: str, shown: Presented, peer: str) -> Client | None:
+        is_asked = False
         with anyio.move_on_after(self._timeout):
-            async with lane.place():
-                at = self._clock()
+            async with lane.place(peer):
+                at, is_asked = self._clock(), True
                 try:
                     client = await self._said(lane, shown)
                 except Exception as error:
@@ -214,6 +266,8 @@ class ClientTable:
                     other.forget(name)
                 self._note(None)
                 return client
+        if not is_asked:
+            raise busy()
         late = TimeoutError(f"nothing was said within {self._timeout:g} s (client.keys_timeout)")
         raise self._failed(late, "keys.timeout")
 
