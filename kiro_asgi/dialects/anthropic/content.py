@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from attrs import evolve
 
@@ -288,21 +288,48 @@ def _browser_state(block: BrowserStateBlock, place: str, _: Notes) -> Parts:
     return (Opaque(API, block.given, place, (text,)),)
 
 
+def _are_blocks(content: Any) -> TypeGuard[list[dict[str, Any]]]:
+    """Whether *content* is a list of blocks of which none is of a known kind."""
+    if not isinstance(content, list) or not content or any(map(is_result_block, content)):
+        return False
+    return all(isinstance(item, dict) and text_of(item, "type") for item in content)
+
+
+def _in_words(block: Mapping[str, Any]) -> Text | None:
+    """What a service of another API is told of a block; ``None`` for nothing.
+
+    A tool that is to be loaded is offered there from the beginning.
+
+    Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool
+    """
+    name = text_of(block, "tool_name") if block.get("type") == "tool_reference" else ""
+    return Text(f"The tool {name} is available.") if name else None
+
+
 def _result_parts(content: Any, place: str, notes: Notes) -> Iterator[Text | Image | Document | Opaque]:
     """The result of a tool; JSON without any block in it counts as its own text."""
     if content is None:
         return
     if isinstance(content, str):
         yield Text(content)
-    elif isinstance(content, list) and any(map(is_result_block, content)):
+    elif _are_blocks(content):
         for index, item in enumerate(content):
-            if is_result_block(item):
-                yield from _result_part(item, f"{place}[{index}]", notes)
-            elif isinstance(item, dict):
-                notes.applies(_UNKNOWN, f"{place}[{index}]", kept_for=API)
-                yield Opaque(API, item, f"{place}[{index}]")
+            yield Opaque(API, item, f"{place}[{index}]", instead=(_in_words(item) or Text(dumps(item).decode()),))
+    elif isinstance(content, list) and any(map(is_result_block, content)):
+        yield from _blocks_of_result(content, place, notes)
     elif content != []:
         yield Text(dumps(content).decode())
+
+
+def _blocks_of_result(content: list[Any], place: str, notes: Notes) -> Iterator[Text | Image | Document | Opaque]:
+    for index, item in enumerate(content):
+        if is_result_block(item):
+            yield from _result_part(item, f"{place}[{index}]", notes)
+        elif isinstance(item, dict):
+            words = _in_words(item)
+            if words is None:
+                notes.applies(_UNKNOWN, f"{place}[{index}]", kept_for=API)
+            yield Opaque(API, item, f"{place}[{index}]", instead=() if words is None else (words,))
 
 
 def _result_part(item: Any, place: str, notes: Notes) -> Iterator[Text | Image | Document | Opaque]:

@@ -389,7 +389,7 @@ def test_each_block(block: dict[str, Any], expected: list[Part]) -> None:
         ),
         pytest.param({"a": [1, None]}, (Text('{"a":[1,null]}'),), id="object"),
         pytest.param([1, "b"], (Text('[1,"b"]'),), id="array"),
-        pytest.param([{"type": "odd", "é": 1}], (Text('[{"type":"odd","é":1}]'),), id="array-of-unknown"),
+        pytest.param([{"type": "odd", "é": 1}], (Text('{"type":"odd","é":1}'),), id="array-of-unknown"),
         pytest.param(3.5, (Text("3.5"),), id="number"),
         pytest.param(False, (Text("false"),), id="boolean"),
     ],
