@@ -80,6 +80,37 @@ async def test_an_answer_is_collected_as_the_contract_has_it():
     assert cut.usage.total_tokens == cut.usage.input_tokens + cut.usage.output_tokens > 0
 
 
+@pytest.mark.parametrize("indent", [None, 1], ids=["compact", "pretty"])
+@pytest.mark.parametrize("names", ["outputMessages usage stopReason", "usage stopReason outputMessages"])
+async def test_a_whole_answer_is_read_as_one(names, indent):
+    """One message is one block, a blank one none, and the facts are those of the document (F378, F379)."""
+    facts = {
+        "outputMessages": [{"content": "Seven"}, {"content": "  "}, {"content": "degrees"}],
+        "usage": {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8},
+        "stopReason": "MAX_TOKENS",
+    }
+    data = json.dumps({name: facts[name] for name in names.split()}, indent=indent).encode()
+    message = await execute_kiro(QUESTION, Network(data))
+    response = await streaming.collect_kiro_response(Network(data)(b"{}"))
+    collected = await streaming.collect_anthropic_response(Network(data)(b"{}"), model="claude-sonnet-4.5")
+
+    for each in (message, collected):
+        assert [block["text"] for block in each["content"]] == ["Seven", "degrees"]
+        assert each["stop_reason"] == "max_tokens"
+        assert (each["usage"]["input_tokens"], each["usage"]["output_tokens"]) == (5, 3)
+    assert [each.content for each in response.output_messages] == ["Seven", "degrees"]
+    assert response.stop_reason == "MAX_TOKENS"
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"accounts": []}', b"<html>No.</html>", b'{"outputMessages": ['])
+async def test_an_answer_with_nothing_in_it_is_an_error(data):
+    """No caller takes it for an empty answer."""
+    with pytest.raises(KiroAsgiError):
+        await execute_kiro(QUESTION, Network(data))
+    with pytest.raises(KiroAsgiError):
+        await streaming.collect_kiro_response(Network(data)(b"{}"))
+
+
 async def test_a_tool_call_comes_back():
     """With the lead-in before it, and a reason to end (F217, F390)."""
     message = await execute_kiro(QUESTION, Network(TOOL))

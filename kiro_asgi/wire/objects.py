@@ -45,6 +45,7 @@ class ObjectScanner:
 
     Args:
         prefixes: The beginnings to look for; each starts with the object's brace.
+        later: The same behind the first object; without any, those before it.
         max_object: Largest object that is accepted, in bytes.
         damaged: What becomes of bytes that are not UTF-8, as of `bytes.decode`: ``replace`` by U+FFFD, or ``strict``,
             with which the object does not parse.
@@ -54,6 +55,7 @@ class ObjectScanner:
     """
 
     prefixes: tuple[bytes, ...] = field(default=PREFIXES, kw_only=True)
+    later: tuple[bytes, ...] = field(default=(), kw_only=True)
     max_object: int = field(default=EVENT_BYTES, kw_only=True)
     damaged: str = field(default="replace", kw_only=True)
     loads: Callable[[str], Any] = field(default=json.loads, kw_only=True)
@@ -138,6 +140,9 @@ class ObjectScanner:
         """Take the balanced object out."""
         data = self._buffer[self._start : self._at]
         self._start = self._at
+        if self.later:
+            self.prefixes, self.later = self.later, ()
+            self._prefix, self._longest = self._compile(), self._measure()
         try:
             value: dict[str, Any] = self.loads(data.decode("utf-8", self.damaged))
         except (json.JsonError, UnicodeDecodeError):

@@ -1,10 +1,10 @@
 """Reading an answer: from its media type and bytes to frames or objects, and from these to deltas.
 
-The service answers in the event-stream encoding, and where it says so, nothing else is accepted: a broken frame is
-an error.  Where the media type does not decide (test doubles and proxies), the first twelve bytes do: a frame begins
-with two lengths below 2**24, so with bytes that no text holds.  A damaged frame is therefore still read as a frame, and
-refused, rather than searched for text.  Answers without frames are bare JSON objects, which differ only in their keys.
-A JSON document by its media type is a whole answer, or a report of an error.
+The service answers in the event-stream encoding; test doubles and relays answer in text, under the same media type or
+others.  The first twelve bytes decide: a frame begins with two lengths below 2**24, so with bytes that no text holds.
+A damaged frame is therefore still read as a frame, and refused, rather than searched for text.  Text is searched for
+JSON objects: events, which differ only in their keys, or whole answers.  A JSON document by its media type is a whole
+answer, a report of an error, or several events in a row.
 
 A frame is an event, an exception or an error, by its ``:message-type``.  Events go through `READERS`, a table from
 event type to the reader of its payload; the other two end the answer.  The types are the members of the response stream
@@ -41,24 +41,26 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
     ToolCallFragment,
 )
 from kiro_asgi.model.media_types import essence
-from kiro_asgi.stages.base import Pipeline, Stage
+from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import told
 from kiro_asgi.upstreams.ends import Meaning, end_of, outlasts, unknown, word_in
 from kiro_asgi.upstreams.errors import clean, declined, recommended
 from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.json_events import HALF
-from kiro_asgi.upstreams.kiro.document import events_of
+from kiro_asgi.upstreams.kiro.document import MESSAGE, events_of, is_whole
 from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
+from kiro_asgi.upstreams.kiro.text_frames import ANY_OBJECT, TextAsFrames
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
 from kiro_asgi.wire.json import JsonError, dumps, loads, loads_answer, object_of, text_of
 from kiro_asgi.wire.json_pieces import JsonPieces
-from kiro_asgi.wire.objects import PREFIXES, ObjectScanner
+from kiro_asgi.wire.objects import ObjectScanner
 
 Payload = dict[str, Any]
 
@@ -78,6 +80,9 @@ class Seen:
 
     asks_again: bool = False
     """Whether the service can be asked otherwise where it declines to write reasoning as text."""
+
+    has_unknown: bool = False
+    """Whether a frame without its type came whose payload does not show it either."""
 
 
 Reader = Callable[[Payload, Seen], Iterable[Delta]]
@@ -433,10 +438,6 @@ def _report(frame: Frame, name: str) -> Payload:
     return {"message": _text_of(frame, ":error-message"), **next(wrapped, report)}
 
 
-SCANNED_PREFIXES: Final = (*PREFIXES, b'{"toolUseId":', b'{"stopReason":', b'{"stopDetails":', b'{"tokenUsage":')
-"""Beginnings of the objects to find."""
-
-
 BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
     ("followupPrompt", READERS["followupPromptEvent"]),
     ("toolUseId", READERS["toolUseEvent"]),
@@ -444,7 +445,7 @@ BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
     ("input", READERS["toolUseEvent"]),
     ("stop", READERS["toolUseEvent"]),
     ("content", READERS["assistantResponseEvent"]),
-    ("usage", READERS["meteringEvent"]),
+    ("usage", READERS["usageEvent"]),
     ("tokenUsage", READERS["metadataEvent"]),
     ("stopReason", READERS["metadataEvent"]),
     ("stopDetails", READERS["metadataEvent"]),
@@ -454,39 +455,21 @@ BY_KEY: Final[tuple[tuple[str, Reader], ...]] = (
 """Key to the reader of the objects that have it; the first that fits."""
 
 
-def _by_key(payload: Payload) -> Reader | None:
-    """The reader of an object whose type is not said; ``None`` where it has no known key."""
-    return next((reader for key, reader in BY_KEY if key in payload), None)
-
-
 def _untyped(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    """A frame without its type is what its payload says, or holds."""
-    name = next((key for key, value in payload.items() if key in READERS and type(value) is dict), "")
-    payload = payload[name] if name else payload
-    reader = READERS.get(name) or _by_key(payload)
-    return (Notice("event.unknown", clean(", ".join(payload))[:60]),) if reader is None else reader(payload, seen)
+    """A frame without its type is what its payload shows.
 
-
-@define
-class ScannedEventDecoder:
-    """Turn the objects that a scan found into deltas; an object without a known key is skipped."""
-
-    _seen: Seen = field(init=False, factory=Seen)
-
-    def feed(self, items: Iterable[dict[str, Any]], /) -> Iterator[Delta]:
-        """Decode objects to deltas."""
-        for item in items:
-            reader = _by_key(item)
-            if reader is not None:
-                yield from reader(item, self._seen)
-
-    def flush(self) -> Iterator[Delta]:
-        """Yield nothing."""
-        yield from ()
-
-
-PRELUDE: Final = 12
-"""Bytes that distinguish a frame from anything else."""
+    Raises:
+        KiroAsgiError: The error that it reports.
+    """
+    if is_whole(payload):
+        yield from _whole(payload, seen)
+    elif (reader := next((reader for key, reader in BY_KEY if key in payload), None)) is not None:
+        yield from reader(payload, seen)
+    elif is_report(body := dumps(payload)):
+        raise fault(200, (), body)
+    elif payload and not seen.has_unknown:
+        seen.has_unknown = True
+        yield Notice("event.unknown", clean(", ".join(payload))[:60])
 
 
 @define
@@ -508,60 +491,13 @@ class Damage:
         yield from [Notice(self._code)] * (self._reported - before)
 
 
-def _framed(checksums: str, asks_again: bool) -> tuple[Stage[Any, Any], ...]:
-    frames, events = FrameDecoder(checksums=checksums), FrameEventDecoder(Seen(asks_again=asks_again))
-    if checksums != "warn":
-        return frames, events
-    return frames, events, Damage("frame.checksum", lambda: frames.mismatches)
-
-
-@define
-class SniffingDecoder:
-    """Read frames, or JSON objects embedded in whatever comes instead; nothing is emitted before that is known."""
-
-    checksums: str = "strict"
-    asks_again: bool = False
-    _head: bytearray = field(init=False, factory=bytearray)
-    _inner: Stage[bytes, Delta] | None = field(init=False, default=None)
-
-    def feed(self, items: Iterable[bytes], /) -> Iterator[Delta]:
-        """Decode bytes to deltas."""
-        chunks = iter(items)
-        if self._inner is None:
-            for chunk in chunks:
-                self._head += chunk
-                if len(self._head) >= PRELUDE:
-                    chunks = chain((bytes(self._head),), chunks)
-                    self._inner = self._choose()
-                    break
-        if self._inner is not None:
-            yield from self._inner.feed(chunks)
-
-    def flush(self) -> Iterator[Delta]:
-        """Decode the rest."""
-        if self._inner is None:
-            self._inner = self._choose()
-            yield from self._inner.feed((bytes(self._head),))
-        yield from self._inner.flush()
-
-    def _choose(self) -> Stage[bytes, Delta]:
-        if _is_text(self._head[:PRELUDE]):
-            scanner = ObjectScanner(prefixes=SCANNED_PREFIXES)
-            return Pipeline(scanner, ScannedEventDecoder(), Damage("event.undecodable", lambda: scanner.skipped))
-        return Pipeline(*_framed(self.checksums, self.asks_again))
-
-
-def _is_text(head: bytearray) -> bool:
-    return not any(byte < 0x20 and byte not in b"\t\n\r" for byte in head)
-
-
 ANSWERS: Final = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallFragment, Stop)
 """Deltas of which an answer has one at least."""
 
 
 @define
 class DocumentDecoder:
-    """Read one JSON document: a whole answer, or an error that was given the status of a success.
+    """Read JSON documents: a whole answer, or its events; or an error that was given the status of a success.
 
     Raises:
         AnswerTooLarge: From `feed`: it has more than `kiro_asgi.limits.BODY_BYTES`.
@@ -580,13 +516,27 @@ class DocumentDecoder:
 
     def flush(self) -> Iterator[Delta]:
         """The deltas of the whole answer."""
-        body, seen = bytes(self._body), Seen()
+        body = bytes(self._body)
         if is_report(body):
             raise fault(200, (), body)
-        deltas = [delta for name, payload in events_of(_document(body)) for delta in _read(name, payload, seen)]
+        document = _document(body)
+        deltas = [*(_objects(body) if document is None else _whole(document, Seen()))]
         if not any(isinstance(delta, ANSWERS) for delta in deltas):
             raise _foreign(f"a JSON document: {clean(body[:REFUSAL_BYTES].decode('utf-8', 'replace'))[:200]}")
         yield from deltas
+
+
+def _objects(body: bytes) -> Iterator[Delta]:
+    """The deltas of several objects in a row."""
+    scanner, seen = ObjectScanner(prefixes=ANY_OBJECT), Seen()
+    for item in chain(scanner.feed([body]), scanner.flush()):
+        yield from _untyped(item, seen)
+
+
+def _whole(document: Any, seen: Seen) -> Iterator[Delta]:
+    """The deltas of a whole answer."""
+    for name, payload in events_of(document):
+        yield from (TextBreak(),) if name == MESSAGE else _read(name, payload, seen)
 
 
 def _read(name: str, payload: Payload, seen: Seen) -> Iterable[Delta]:
@@ -609,15 +559,15 @@ def _foreign(what: str) -> NotTheUpstream:
 
 KINDS: Final = MappingProxyType(
     {
-        "application/vnd.amazon.eventstream": "frames",
-        "": "unknown",
-        "application/octet-stream": "unknown",
-        "binary/octet-stream": "unknown",
-        "text/plain": "unknown",
-        "application/jsonl": "unknown",
-        "application/json-lines": "unknown",
-        "application/x-jsonlines": "unknown",
-        "application/x-ndjson": "unknown",
+        "application/vnd.amazon.eventstream": "stream",
+        "": "stream",
+        "application/octet-stream": "stream",
+        "binary/octet-stream": "stream",
+        "text/plain": "stream",
+        "application/jsonl": "stream",
+        "application/json-lines": "stream",
+        "application/x-jsonlines": "stream",
+        "application/x-ndjson": "stream",
         "application/json": "document",
         "application/x-amz-json-1.0": "document",
         "application/x-amz-json-1.1": "document",
@@ -638,10 +588,10 @@ def stages(content_type: str, checksums: str = "strict", *, asks_again: bool = F
         NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
     """
     match KINDS.get(essence(content_type)):
-        case "frames":
-            return _framed(checksums, asks_again)
-        case "unknown":
-            return (SniffingDecoder(checksums, asks_again),)
+        case "stream":
+            frames, events = FrameDecoder(checksums=checksums), FrameEventDecoder(Seen(asks_again=asks_again))
+            warns = [Damage("frame.checksum", lambda: frames.mismatches)] if checksums == "warn" else []
+            return (TextAsFrames(), frames, events, *warns)
         case "document":
             return (DocumentDecoder(),)
     raise _foreign(f"the media type {clean(content_type)!r}")

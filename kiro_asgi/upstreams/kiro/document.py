@@ -27,20 +27,41 @@ NAMES: Final = ("Event", "Exception")
 """Ends of the names of a stream's members."""
 
 
+MESSAGE: Final = "outputMessage"
+"""In place of an event: another one of several messages begins, each of which is a text of its own."""
+
+
+def is_whole(value: Mapping[str, Any]) -> bool:
+    """Whether *value* is an answer, or an event by its name, and not the bare payload of one."""
+    return any(name in value for name in WRAPPERS) or any(name.endswith(NAMES) for name in value)
+
+
 def events_of(document: Any) -> Iterator[Event]:
     """The events and exceptions of *document*, a JSON value; those with facts about the answer last."""
-    rest, facts = deque([document]), []
+    rest, facts, has_message = deque([(document, False)]), [], False
     while rest:
-        value = rest.popleft()
+        value, is_message = rest.popleft()
+        inner: list[tuple[Any, bool]] = []
         if type(value) is dict:
             facts.append(value)
-            yield from _content(value)
-            value = [value[name] for name in WRAPPERS if name in value]
-        if type(value) is list:
-            rest.extendleft(reversed(value))
+            if has_message and is_message:
+                yield MESSAGE, {}
+            has_message |= is_message
+            yield from _message(value) if is_message else _content(value)
+            inner = [(value[name], name == "outputMessages") for name in WRAPPERS if name in value]
+        elif type(value) is list:
+            inner = [(each, is_message) for each in value]
+        rest.extendleft(reversed(inner))
     for fields in facts:
         yield "messageMetadataEvent", fields
         yield "usageEvent" if "usage" in fields else "metadataEvent", fields
+
+
+def _message(fields: Mapping[str, Any]) -> Iterator[Event]:
+    """The events of one of several messages; a blank text is none."""
+    said = fields.get("content")
+    is_blank = type(said) is str and not said.strip()
+    yield from _content({name: value for name, value in fields.items() if not (is_blank and name == "content")})
 
 
 def _content(fields: Mapping[str, Any]) -> Iterator[Event]:

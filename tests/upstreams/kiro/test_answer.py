@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 import pytest
@@ -18,14 +19,17 @@ from kiro_asgi.model.events import (
     Notice,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     TokenUsage,
     ToolCallFragment,
 )
+from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.base import Pipeline
-from kiro_asgi.upstreams.kiro.answer import ScannedEventDecoder
+from kiro_asgi.upstreams.kiro.answer import FrameEventDecoder
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from kiro_asgi.wire.eventstream import Frame
 from tests.helpers import byte_by_byte, cut, kiro_stream, kiro_text, run, run_apart
 
 FRAMES = "application/vnd.amazon.eventstream"
@@ -34,6 +38,11 @@ UNKNOWN = ["", "application/octet-stream", "text/plain; charset=utf-8", "applica
 
 def decode(content_type: str, chunks: list[bytes], **settings: Any) -> list[Any]:
     return run_apart(Pipeline(*KiroUpstream(settings=KiroSettings(**settings)).decoder(content_type)), chunks)
+
+
+def scanned(items: list[dict[str, Any]]) -> list[Any]:
+    """What objects say of which no type is known."""
+    return run(FrameEventDecoder(), [Frame({}, json.dumps(item).encode()) for item in items])
 
 
 @pytest.mark.parametrize(
@@ -53,12 +62,13 @@ def decode(content_type: str, chunks: list[bytes], **settings: Any) -> list[Any]
         pytest.param({"usage": {"unit": "credit", "usage": 10**400}}, [], id="F115-no-number"),
         pytest.param({"contextUsagePercentage": 2}, [ContextUsage(2.0)], id="F116"),
         pytest.param({"stopReason": "END_TURN"}, [Stop(StopReason.END)], id="stop-reason"),
-        pytest.param({"who": "knows"}, [], id="unknown"),
+        pytest.param({"who": "knows"}, [Notice("event.unknown", "who")], id="unknown"),
+        pytest.param({}, [], id="empty"),
     ],
 )
 def test_scanned_objects(item: dict[str, Any], expected: list[Any]) -> None:
     """Without frames, keys tell what an object is; a number or a record with a unit is a price, counts are tokens."""
-    assert run(ScannedEventDecoder(), [item]) == expected
+    assert scanned([item]) == expected
 
 
 @given(
@@ -84,7 +94,84 @@ def test_scanned_objects(item: dict[str, Any], expected: list[Any]) -> None:
 )
 def test_any_object_is_survived(item: dict[str, Any]) -> None:
     """R25: an object with known keys and any values gives deltas."""
-    assert all(type(delta) is not Notice for delta in run(ScannedEventDecoder(), [item]))
+    notices = [delta for delta in scanned([item]) if type(delta) is Notice]
+    assert notices == ([Notice("event.unknown", "unit")] if item.keys() == {"unit"} else [])
+
+
+EVENTS = [
+    {"content": "Hel"},
+    {"content": 'lo {"content":"no"} 😀'},
+    {"name": "f", "toolUseId": "t"},
+    {"input": '{"a"'},
+    {"input": ":1}"},
+    {"stop": True},
+    {"usage": {"inputTokens": 7, "outputTokens": 3}},
+    {"stopReason": "TOOL_USE"},
+]
+TEXT_TYPES = [FRAMES, "application/json", "application/x-amz-json-1.1", *UNKNOWN]
+
+
+def _written(events: list[Any], form: str) -> bytes:
+    texts = [json.dumps(event, ensure_ascii=False) for event in events]
+    match form:
+        case "pretty":
+            texts = [json.dumps(event, indent=1) for event in events]
+        case "list":
+            texts = [json.dumps(events)]
+    return ("\n" if form == "lines" else "").join(texts).encode()
+
+
+@pytest.mark.parametrize("form", ["row", "lines"])
+@pytest.mark.parametrize("content_type", TEXT_TYPES)
+def test_events_in_a_row_are_one_answer_under_any_media_type(content_type: str, form: str) -> None:
+    """F122, 5.1: whatever the service calls its text, and wherever that is cut."""
+    body = _written(EVENTS, form)
+    told = decode(content_type, [body])
+
+    assert told == scanned(EVENTS)
+    assert decode(content_type, byte_by_byte(body)) == told
+    assert decode(content_type, [b" \n" + body]) == told
+
+
+MESSAGES = [{"content": "Seven"}, {"content": "  "}, {"content": "degrees"}]
+COUNTS = {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}
+DOCUMENTS = {
+    "messages-first": {"outputMessages": MESSAGES, "usage": COUNTS, "stopReason": "MAX_TOKENS"},
+    "counts-first": {"usage": COUNTS, "stopReason": "MAX_TOKENS", "outputMessages": MESSAGES},
+    "a-key-of-its-own-first": {"id": "x", "usage": COUNTS, "outputMessages": MESSAGES, "stopReason": "MAX_TOKENS"},
+    "in-a-list": [{"outputMessages": MESSAGES}, {"usage": COUNTS, "stopReason": "MAX_TOKENS"}],
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1], ids=["compact", "pretty"])
+@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("content_type", TEXT_TYPES)
+def test_a_whole_answer_is_one_under_any_media_type(content_type: str, document: str, indent: int | None) -> None:
+    """5.2: nothing of it is lost, in whatever order and form it is written."""
+    body = json.dumps(DOCUMENTS[document], indent=indent).encode()
+    whole = [TextDelta("Seven"), TextBreak(), TextBreak(), TextDelta("degrees"), TokenUsage(5, 3)]
+
+    assert decode(content_type, [body]) == [*whole, Stop(StopReason.LENGTH)]
+    assert decode(content_type, byte_by_byte(body)) == [*whole, Stop(StopReason.LENGTH)]
+
+
+@pytest.mark.parametrize("content_type", TEXT_TYPES)
+@pytest.mark.parametrize(
+    "body",
+    [b'{"accounts":[]}', b"[]", b"{}", b"<html>No.</html>", b'{"content":', b"\n", b'[{"a":{"content":1}}]', b"null"],
+)
+def test_what_holds_no_answer_is_an_error(content_type: str, body: bytes) -> None:
+    """No client is told of success."""
+    answer = build_pipeline(KiroUpstream().decoder(content_type), Plan())
+    with pytest.raises(KiroAsgiError):
+        deque([*answer.feed([body]), *answer.flush()])
+
+
+@pytest.mark.parametrize("content_type", TEXT_TYPES)
+def test_a_reported_error_is_one(content_type: str) -> None:
+    """It has the service's words."""
+    with pytest.raises(UpstreamThrottled, match="Slow down"):
+        decode(content_type, [b'{"message":"Slow down","__type":"ThrottlingException"}'])
 
 
 @pytest.mark.parametrize("content_type", [FRAMES, "Application/VND.amazon.eventstream; x=y", *UNKNOWN])
@@ -106,17 +193,17 @@ def test_embedded_objects_are_read_where_the_type_is_unknown(content_type: str, 
 def test_damaged_objects_are_notices() -> None:
     """F120: an object that is no JSON is dropped, those behind it are read, and a notice says how many were."""
     data = b'{"content":"a"}{"content":x}{"content":"b"}{"usage":?}{"stop":true}'
-    damage, known = Notice("event.undecodable"), [TextDelta("a"), TextDelta("b"), ToolCallFragment("", stop=True)]
+    known = [TextDelta("a"), TextDelta("b"), ToolCallFragment("", stop=True)]
 
     for chunks in ([data], byte_by_byte(data)):
         found = decode("", chunks)
-        assert [it for it in found if it != damage] == known
-        assert found.count(damage) == 2
+        assert [it for it in found if not isinstance(it, Notice)] == known
+        assert [it.code for it in found if isinstance(it, Notice)] == ["event.undecodable"] * 2
 
 
 def test_damage_that_never_ends_is_not_told_for_ever() -> None:
     """F120: notices are bounded, whatever a service sends."""
-    assert decode("", [b'{"content":x}' * 1000]) == [Notice("event.undecodable")] * NOTICES
+    assert [it.code for it in decode("", [b'{"content":x}' * 1000])] == ["event.undecodable"] * NOTICES
 
 
 def test_wrong_checksums_are_notices_where_they_are_tolerated() -> None:

@@ -18,6 +18,7 @@ from kiro_asgi.model.events import (
     SignatureDelta,
     Stop,
     StopReason,
+    TextBreak,
     TextDelta,
     ThinkingDelta,
     TokenUsage,
@@ -75,10 +76,10 @@ def test_messages(document: Any) -> None:
 
 
 def test_the_order_of_several_messages() -> None:
-    """Messages of a list stay in their order."""
+    """Messages of a list stay in their order, and are texts of their own."""
     document = {"outputMessages": [{"content": "a"}, {"content": "b"}, {"content": "c"}]}
 
-    assert [delta.text for delta in decode(document)] == ["a", "b", "c"]
+    assert decode(document) == [TextDelta("a"), TextBreak(), TextDelta("b"), TextBreak(), TextDelta("c")]
 
 
 def test_parts_of_a_message() -> None:
