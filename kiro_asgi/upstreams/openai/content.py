@@ -195,7 +195,7 @@ class MessageWriter(PartWriter[MessageDraft]):
                 if message["role"] == draft.role.value:
                     self.write_back.into(message, self._kept(draft), place=draft.place)
             messages += made
-        if not drafts:
+        if not any(message["role"] != "system" for message in messages):
             self.notes.applies("turns.empty")
             messages.append({"role": "user", "content": ""})
         return messages
@@ -224,6 +224,10 @@ class MessageWriter(PartWriter[MessageDraft]):
         """The assistant's message."""
         text, refusal, details = "\n".join(draft.texts), "\n".join(draft.refusals), draft.details.joined()
         thinking = "\n".join(draft.thinking)
+        if not (text.strip() or refusal or draft.calls or draft.detailed or draft.members):
+            # servers refuse a message without content, and take thinking for none
+            self.notes.applies("thinking.alone_dropped" if thinking or details else "text.blank_dropped", draft.place)
+            return
         if self.demands_thinking and not thinking.strip():
             self.notes.applies("thinking.blank", draft.place)
             thinking = BLANK

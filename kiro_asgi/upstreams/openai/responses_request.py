@@ -305,6 +305,9 @@ class ItemWriter(PartWriter[ItemsDraft]):
         if into.role is Role.USER:
             into.content.append({"type": "input_text", "text": part.text})
             return
+        if not part.text.strip() and part.unread is None:
+            self.notes.applies("text.blank_dropped", into.place)
+            return
         if part.phase != into.phase:
             into.close()
             into.phase = part.phase

@@ -38,6 +38,8 @@ RULES: Final = listed(
     "documents.inlined",
     "attachments.base64",
     *PAIRING,
+    "text.blank_dropped",
+    "thinking.alone_dropped",
     "turns.empty",
     differs(
         "thinking.dropped",
