@@ -76,6 +76,9 @@ class _Heads(h11.Connection):
     def _understood(self, request: h11.Request) -> h11.Request:
         if request.http_version not in _HTTP:
             raise h11.RemoteProtocolError("only HTTP/1.1 is spoken", error_status_hint=505)
+        # RFC 9112, section 6.1: such framing is faulty, since a proxy of HTTP/1.0 would pass it on without reading it.
+        if request.http_version == b"1.0" and any(name == b"transfer-encoding" for name, _ in request.headers):
+            raise h11.RemoteProtocolError("HTTP/1.0 has no Transfer-Encoding")
         unwanted = _OFFERS if self._is_handshake(request) else (*_OFFERS, b"upgrade")
         if not any(name in unwanted for name, _ in request.headers):
             return request

@@ -64,8 +64,8 @@ class KeyFile:
     def remove(self, name: str) -> None:
         """Remove the table of the key that is called *name*; errors as of `set`.
 
-        The last one stays, unless the file lets clients in by other means: without any, a gateway that runs refuses the
-        new settings, and so goes on to take the key that was removed; one that simulates its services lets all in.
+        The last one stays, unless the file lets clients in by other means: without any, no gateway starts; one that
+        simulates its services lets all in.
         """
 
         def change(lines: list[str], first: int, last: int) -> list[str]:
@@ -79,9 +79,8 @@ class KeyFile:
             client = document.get("client", {})
             if not any(client.get(door) for door in ("api_keys", "trust_host", "allow_anonymous")):
                 raise ConfigError(
-                    f"{name} is the last key of {self.path}, and without one a gateway that runs would take no new "
-                    f"settings, and still take that key: kiro-asgi keys disable {name} refuses it; or change it by "
-                    "hand",
+                    f"{name} is the last key of {self.path}, and without one no gateway would start: kiro-asgi keys "
+                    f"disable {name} refuses it; or change it by hand",
                     code="keys",
                 )
 

@@ -25,6 +25,7 @@ from urllib.parse import quote
 import anyio
 from attrs import define, evolve, field, frozen
 
+from kiro_asgi.asgi.door.auth import NO_CLIENT
 from kiro_asgi.asgi.door.readiness import settings_to_serve, warn_of
 from kiro_asgi.asgi.exchange.providers import is_closed, opened, set_apart, simulated
 from kiro_asgi.asgi.siblings import Siblings
@@ -56,6 +57,7 @@ from kiro_asgi.cli.standalone import (
 from kiro_asgi.cli.terminal import Tone, discard_output, printer_on
 from kiro_asgi.cli.workers import Orders, Workers
 from kiro_asgi.config import ClientSettings, Settings, read_environment
+from kiro_asgi.config.leaves import ENV_PREFIX
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.dialects.builtin import BUILTIN
 from kiro_asgi.dialects.manifest import served
@@ -175,6 +177,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Serve until SIGINT or SIGTERM."""
     watched = sys.stderr.isatty() if arguments.access_log is None else arguments.access_log
     logs.configure(arguments.log_level, arguments.log_format, watched)
+    environ = dict(environ)  # what is read anew may need a change of its own
     resolve(arguments.host)  # before anything is said about who may connect there
     reading = read_environment(Settings, environ)
     simulate = arguments.simulate or reading.values.get("simulate", False)
@@ -215,7 +218,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             DrainTimes(arguments.drain_delay, arguments.graceful_timeout),
             _Watch(arguments.metrics_listen, arguments.opentelemetry, bool(arguments.inspect)),
             arguments.host,
-            read,
+            partial(_read_again, read, environ),
             settings,
             bind(arguments.host, arguments.port),
             [stack.enter_context(bind(arguments.host, 0)) for _ in range(inspected)],
@@ -244,6 +247,9 @@ def _tapes(folder: Path | None, speed: float, simulate: bool) -> TapeService | N
     return TapeService.of(load_tapes(folder), max(0.0, speed))
 
 
+_API_KEYS: Final = f"{ENV_PREFIX}CLIENT__API_KEYS"
+
+
 def _settings(environ: Mapping[str, str]) -> Settings:
     try:
         settings = settings_to_serve(environ)
@@ -252,6 +258,25 @@ def _settings(environ: Mapping[str, str]) -> Settings:
         raise
     if settings.simulate:  # at the start it leads to the other kind of process, so it is new in what is read anew
         raise ConfigError("simulate: takes effect at the start only; stop the gateway and start it", code="simulate")
+    return settings
+
+
+def _read_again(read: Callable[[], Settings], environ: dict[str, str]) -> Settings:
+    """The settings for a gateway that runs; where no key is left in them, with one that nobody has.
+
+    To refuse them would leave the key that was taken out good.
+    """
+    try:
+        return read()
+    except ConfigError as error:
+        if error.reasons != (NO_CLIENT,):
+            raise
+    environ[_API_KEYS] = secrets.token_urlsafe(32)
+    try:
+        settings = read()
+    finally:
+        del environ[_API_KEYS]
+    _log.error("no key is left in the settings, so every client is refused from now on; %s", NO_CLIENT)
     return settings
 
 

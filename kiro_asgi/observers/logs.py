@@ -94,8 +94,8 @@ def _resting(rests: Iterable[Rest]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """*text* on one line, without control characters, of bounded length."""
-    return _escaped(text[:_MAX_FIELD])[0].decode("ascii")
+    """*text* as one word, without blanks and control characters, of bounded length: it can end no field of the line."""
+    return _escaped(text[:_MAX_FIELD])[0].decode("ascii").replace(" ", r"\x20")
 
 
 def access_fields(call: CallFacts, end: EndFacts, rests: Iterable[Rest] = ()) -> Mapping[str, Any]:

@@ -270,6 +270,18 @@ async def test_a_named_key_has_the_usual_limits_where_it_has_none_of_its_own(gat
     assert [(await ask(app, key=key)).status for key in "abab"] == [200, 200, 200, 429]
 
 
+def test_no_table_has_the_name_of_an_unnamed_key():
+    """They would be one client, and read what the other has stored."""
+    digits = hashed("a").removeprefix("sha256:")[:8]
+    given = {"client": {"api_keys": ["a"]}, "keys": {f"x{digits}": {"hash": hashed("b")}}}
+    Authenticator(Settings.from_mapping(given))
+    letters = next(it for it in map(str, range(1_000)) if hashed(it)[7].isalpha())
+    digits = hashed(letters).removeprefix("sha256:")[:8]
+    given = {"client": {"api_keys": [letters]}, "keys": {digits: {"hash": hashed("b")}}}
+    with pytest.raises(ConfigError, match=rf"keys\.{digits}: a key of client.api_keys has this name"):
+        Authenticator(Settings.from_mapping(given))
+
+
 def test_keys_by_the_environment():
     """No file is needed; a name may be an upstream's; nobody is let in by another's hash."""
     named = Settings.from_env({"KIRO_ASGI__KEYS__OPENAI__HASH": hashed("o"), "KIRO_ASGI__KEYS__OPENAI__STREAMS": "3"})

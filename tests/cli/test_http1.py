@@ -115,6 +115,20 @@ async def test_a_connection_without_a_request_ends(anyio_backend_name: str, begi
         assert (await answer_to(port, b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).endswith(b"ok")
 
 
+async def test_http_1_0_has_no_chunks(anyio_backend_name: str) -> None:
+    """A proxy of that version would hand on chunks that it has not read; a length it knows."""
+    body = b"5\r\nhello\r\n0\r\n\r\n"
+    chunked = b"POST / HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" + body
+    sized = b"POST / HTTP/1.0\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
+    app = Recorder()
+    async with served(anyio_backend_name, app) as port:
+        refused, answered = await answer_to(port, chunked), await answer_to(port, sized)
+
+    assert refused.startswith(b"HTTP/1.1 400 ")
+    assert answered.startswith(b"HTTP/1.1 200 ")
+    assert len(app.versions) == 1
+
+
 async def test_http_2_is_not_spoken(anyio_backend_name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Its preface is refused in HTTP/1.1; a request that offers it, in whatever way, is answered in HTTP/1.1."""
     app = Recorder()

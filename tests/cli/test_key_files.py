@@ -9,9 +9,10 @@ import signal
 import stat
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -272,3 +273,29 @@ def test_a_copy_of_systemds_is_named(monkeypatch, tmp_path):
 
     assert "LoadCredential=" in _frozen(environ)
     assert _frozen({**environ, "KIRO_ASGI_CONFIG": "/etc/gateway.toml"}) == _frozen({}) == ""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_last_key_that_is_deleted_is_refused(tmp_path, workers):
+    """A gateway cannot start without any, but one that runs must not go on to take it."""
+    file = tmp_path / "gateway.toml"
+    one = f'[keys.ada]\nhash = "{hash_of(b"ada")}"\n'
+    file.write_text(SERVICE + one)
+    with serving("--config", "gateway.toml", "--workers", workers, cwd=tmp_path) as server:
+        assert models(server.base, "ada") == 200
+        file.write_text(SERVICE)
+        assert "no key is left in the settings, so every client is refused from now on" in reloaded(server)
+        wait_until(lambda: models(server.base, "ada") == 401)
+        file.write_text(SERVICE + one)
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: models(server.base, "ada") == 200)
+        server.stop()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never holds")

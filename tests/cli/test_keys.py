@@ -121,7 +121,7 @@ def test_a_key_is_revoked(file, capsys):
 
 
 def test_the_last_key_is_disabled_and_not_removed(file, capsys):
-    """Else a gateway that runs would refuse the settings, and go on to take the key; or let everybody in."""
+    """Else no gateway would start, or one that simulates its services would let everybody in."""
     assert keys("revoke", "alice", "--config", file) == 0
     before = file.read_text()
     assert keys("revoke", "bob", "--config", file) == 1

@@ -102,6 +102,16 @@ def test_nothing_breaks_out_of_a_line(form, caplog):
     assert "canary" not in line
 
 
+def test_a_name_is_one_word_of_a_line(caplog):
+    """A host's user may be called anything, and forges no field by it."""
+    call = evolve(CALL, principal="host:a b principal=root error=-")
+    AccessLog(tuple).ended(call, evolve(END, model="m upstream=x"))
+
+    line = caplog.messages[0]
+    assert r"principal=host:a\x20b\x20principal=root\x20error=- error=" in line
+    assert r"model=m\x20upstream=x upstream=" in line
+
+
 def test_any_record_is_one_object():
     """What other loggers say, with traceback and the call that it is about."""
     try:

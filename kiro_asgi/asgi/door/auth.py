@@ -44,6 +44,12 @@ from kiro_asgi.setting import DAY
 
 _log = getLogger("kiro_asgi")
 
+NO_CLIENT: Final = (
+    "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's middleware "
+    "authenticates, or client.allow_anonymous to serve clients without a key"
+)
+"""Why no gateway starts where nobody could use it."""
+
 _ORIGIN: Final = b"origin"
 _METHOD: Final = b"access-control-request-method"
 _HEADERS: Final = b"access-control-request-headers"
@@ -303,6 +309,7 @@ class Authenticator:
         for key in settings.api_keys:
             known = hash_of(key.encode())
             keys[known] = Identified(f"{KEY}{known.rpartition(':')[2][:8]}", anyone)
+        unnamed = {each.principal for each in keys.values()}
         named = self._settings.keys
         clients = clients_of(named, self._settings.groups, self._settings.quotas)
         for name, client in clients.items():
@@ -310,13 +317,15 @@ class Authenticator:
                 raise ConfigError(
                     f"keys.{name}.hash: is the hash of another key, too; remove one of them", code="keys.hash"
                 )
+            if f"{KEY}{name}" in unnamed:
+                raise ConfigError(
+                    f"keys.{name}: a key of client.api_keys has this name, by eight digits of its hash, and each could "
+                    "read what the other has stored; choose another name",
+                    code="keys.name",
+                )
             keys[named[name].hash] = Identified(f"{KEY}{name}", client)
         if not (keys or settings.allow_anonymous or settings.trust_host or self._find):
-            raise ConfigError(
-                "no client could authenticate: set client.api_keys or keys, or client.trust_host where a host's "
-                "middleware authenticates, or client.allow_anonymous to serve clients without a key",
-                code="no_client_auth",
-            )
+            raise ConfigError(NO_CLIENT, code="no_client_auth")
         object.__setattr__(self, "_keys", keys)
         object.__setattr__(self, "clients", clients)
         object.__setattr__(self, "_anyone", anyone)
