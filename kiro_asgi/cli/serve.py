@@ -199,6 +199,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
             read = partial(_read_lasting, read, state_folder(environ))
         if arguments.inspect:
             read = partial(_read_inspected, read, arguments.inspect, secrets.token_urlsafe(24), arguments.host)
+            if "tapes.when" not in reading.values:
+                read = partial(_read_noticed, read)
         settings = read()
         if simulate:
             _require_key(settings, arguments.host)
@@ -292,6 +294,12 @@ def _read_served(read: Callable[[], Settings]) -> Settings:
     """The settings with a description of the APIs, unless it is off: nobody else has its path here."""
     settings = read()
     return evolve(settings, openapi="on") if settings.openapi == "auto" else settings
+
+
+def _read_noticed(read: Callable[[], Settings]) -> Settings:
+    """The settings with tapes of all that the inspector has something to say about."""
+    settings = read()
+    return evolve(settings, tapes=evolve(settings.tapes, when="noticed"))
 
 
 def _read_inspected(read: Callable[[], Settings], content: str, secret: str, host: str) -> Settings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from codecs import getencoder
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import islice
 from logging import INFO, Formatter, LogRecord, getLogger
@@ -37,6 +38,9 @@ Rest = tuple[str, KiroAsgiError, float]
 """Name of a credential, the error for which it rests, and the seconds until it may be used."""
 
 
+SERVED: Final = ContextVar("kiro_asgi.served", default="")
+"""Id of the call that the running task serves, for records that do not name it; empty where it serves none."""
+
 FIELDS_ATTRIBUTE: Final = "kiro_asgi_access"
 """Name of the attribute of an access line's record that has its fields."""
 
@@ -56,7 +60,7 @@ class AccessLog(Observer):
         """Write the line."""
         rests = tuple(islice(self._rests(), _MAX_RESTS))
         _log.info(
-            "%s %s %s %s model=%s upstream=%s principal=%s error=%s %s%s%s %.0f ms %s",
+            "%s %s %s %s model=%s upstream=%s principal=%s error=%s%s %s%s%s %.0f ms %s",
             _one_line(call.method),
             _one_line(call.path),
             end.status or "-",
@@ -65,6 +69,7 @@ class AccessLog(Observer):
             end.upstream or "-",
             _one_line(call.principal) or "-",
             f"{end.error}:{_one_line(end.code) or '-'}" if end.error else "-",
+            f" notices={_one_line(','.join(end.notices))}" if end.notices else "",
             _tokens(end.usage),
             _pace(end),
             f" resting={_resting(rests)}" if rests else "",
@@ -146,6 +151,11 @@ def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 1)
 
 
+def _call_of(record: LogRecord) -> str:
+    """Id of the call that *record* is about; empty where it is about none."""
+    return str(getattr(record, "request_id", "")) or SERVED.get()
+
+
 class LineFormatter(Formatter):
     """Formats records as lines of text for people; a line of a traceback is indented, so that none looks like a record.
 
@@ -153,8 +163,9 @@ class LineFormatter(Formatter):
     """
 
     def formatMessage(self, record: LogRecord) -> str:  # noqa: N802 - the name that logging calls
-        """The line of a record without its traceback."""
-        return visible(super().formatMessage(record))
+        """The line of a record without its traceback, with the id of the call that it is about at its end."""
+        line, call = super().formatMessage(record), _call_of(record)
+        return visible(line if call in line else f"{line} {call}")
 
     def format(self, record: LogRecord) -> str:
         """All lines of a record."""
@@ -173,7 +184,7 @@ class JsonFormatter(Formatter):
         """Format *record*; no character of it but printable ASCII reaches the log."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         values = {"time": moment.replace("+00:00", "Z"), "level": record.levelname.lower(), "logger": record.name}
-        values |= {"request_id": record.request_id} if hasattr(record, "request_id") else {}
+        values |= {"request_id": call} if (call := _call_of(record)) else {}
         values |= getattr(record, FIELDS_ATTRIBUTE, None) or self._words(record)
         return json.dumps(values, default=str)
 

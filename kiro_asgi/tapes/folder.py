@@ -78,6 +78,7 @@ _STRANGERS: Final = frozenset({401, 403, 404, 405})
 _WANTED: Final[Mapping[str, Callable[[CallFacts, EndFacts], bool]]] = MappingProxyType(
     {
         "error": lambda call, end: end.outcome in _FAILED,
+        "noticed": lambda call, end: end.outcome in _FAILED or bool(end.notices),
         "cut": lambda call, end: end.outcome in _BROKEN_OFF,
         "retried": lambda call, end: end.outcome in _FAILED or end.attempts > 1,
         "header": lambda call, end: any(name == _ASKED_BY for name, _ in call.headers),

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from kiro_asgi.setting import PATH, Bounds, Choices, setting
 
-_WHEN: Final = ("error", "cut", "retried", "header", "all")
+_WHEN: Final = ("error", "noticed", "cut", "retried", "header", "all")
 
 
 @frozen(kw_only=True)
@@ -19,9 +19,10 @@ class TapeSettings:
     """Folder for them, which is made with mode 0700; empty for none."""
 
     when: str = setting("error", Choices(_WHEN))
-    """Which exchanges are kept: those without a whole answer (``error``), those whose answer broke off (``cut``), those
-    without a whole answer or with more than one attempt (``retried``), those whose client sends ``x-kiro-asgi-tape``
-    (``header``), or ``all``."""
+    """Which exchanges are kept: those without a whole answer (``error``), those and all with a notice, such as a
+    tool call that was cut (``noticed``; the default with ``serve --inspect``), those whose answer broke off (``cut``),
+    those without a whole answer or with more than one attempt (``retried``), those whose client sends
+    ``x-kiro-asgi-tape`` (``header``), or ``all``."""
 
     content: str = setting("masked", Choices(("masked", "full")))
     """``masked``: no word of prompts and answers, only their shape; ``full``: everything but secrets."""

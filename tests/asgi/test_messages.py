@@ -49,14 +49,20 @@ async def test_no_key_is_not_a_wrong_key(gateway, headers, words):
     assert (refused.status, message(refused)) == (401, words)
 
 
-async def test_a_user_whom_the_host_does_not_know(sim):
-    """There are no keys to send there."""
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (None, "no user is signed in at the application that the gateway is part of; sign in there"),
+        ("k", "this key is none that the application knows which the gateway is part of; ask its operator for one"),
+    ],
+)
+async def test_a_user_whom_the_host_does_not_know(sim, key, words):
+    """Nobody who has signed in, or a program with a wrong token, which cannot."""
     app = create_app(settings_for(sim.url, {"client": {"trust_host": True}}))
-    refused = await get("/v1/models").run(app)
+    refused = await get("/v1/models", key=key).run(app)
     await app.aclose()
 
-    assert refused.status == 401
-    assert message(refused) == "no user is signed in at the application that the gateway is part of; sign in there"
+    assert (refused.status, message(refused)) == (401, words)
 
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp()

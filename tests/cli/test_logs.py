@@ -6,10 +6,13 @@ import io
 import logging
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
+from kiro_asgi import create_app
 from kiro_asgi.asgi.kept.secrets import Secrets, hide_in_logs
 from kiro_asgi.cli import logs
+from tests.asgi.driver import ask
 
 SECRET = "tok/Secret+0123456789abcdef"
 
@@ -107,3 +110,38 @@ def test_what_the_operator_asks_for_is_written_whole(log: io.StringIO) -> None:
         logging.getLogger("asyncio").info("a call")
 
     assert len(log.getvalue().splitlines()) == 1_000
+
+
+@pytest.mark.anyio
+async def test_each_line_about_a_call_names_it(log: io.StringIO, anyio_backend: str) -> None:
+    """Of many calls at once, whoever logs: in text, too, nobody must guess whose a warning is."""
+    app = create_app({"retry": {"base": 0.01, "capacity_base": 0.01}}, simulate=True)
+    log.truncate(0)
+    ids: set[str] = set()
+
+    async def call(question: str) -> None:
+        exchange = await ask("anthropic", question, stream=True).run(app)
+        ids.add(exchange.headers["request-id"])
+
+    async with anyio.create_task_group() as tasks:
+        for question in ("sim:cut-tool", "sim:once-503", "sim:torn", "sim:token-invalid", "sim:bad-request", "hi"):
+            tasks.start_soon(call, question)
+    await app.aclose()
+    logging.getLogger("kiro_asgi").warning("about no call")
+    lines = [line for line in log.getvalue().splitlines() if " WARNING kiro_asgi:" in line]
+
+    assert len(lines) > 3 and lines[-1].endswith("about no call")
+    assert {line.rpartition(" ")[2] for line in lines[:-1]} < ids
+
+
+@pytest.mark.anyio
+async def test_an_access_line_says_what_was_lost(caplog: pytest.LogCaptureFixture, anyio_backend: str) -> None:
+    """A call that was cut is no call like others, though the client got an answer with an end."""
+    app = create_app({}, simulate=True)
+    with caplog.at_level(logging.INFO, "kiro_asgi.access"):
+        for question in ("sim:cut-tool", "hi"):
+            await ask("anthropic", question, stream=True).run(app)
+    cut, good = [record.getMessage() for record in caplog.records if record.name == "kiro_asgi.access"]
+
+    assert " 200 complete " in cut and " error=- notices=" in cut and "call.cut" in cut
+    assert "notices" not in good

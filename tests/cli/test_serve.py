@@ -130,6 +130,19 @@ def test_a_simulation_touches_no_real_state(workers: str, tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gateway.toml"]
 
 
+@pytest.mark.parametrize(("when", "kept"), [("", 1), ("error", 0)])
+def test_whoever_looks_has_tapes_of_what_is_noticed(when: str, kept: int, tmp_path: Path) -> None:
+    """With ``--inspect`` an answer whose tool call was cut is kept, unless the settings say what is."""
+    settings = {"KIRO_ASGI__TAPES__PATH": str(tmp_path / "tapes")} | ({"KIRO_ASGI__TAPES__WHEN": when} if when else {})
+    with serving("--simulate", "--inspect", cwd=tmp_path, **settings) as server:
+        for asked_for in ("hi", "sim:cut-tool"):
+            with ask(server.base, question(asked_for)) as answer:
+                answer.read()
+        server.stop()
+
+    assert len([*(tmp_path / "tapes").glob("*.tape.jsonl")]) == kept
+
+
 def test_a_gateway_does_not_become_simulated(tmp_path: Path) -> None:
     """Settings that are read anew neither let a simulated gateway ask services, nor the other way round."""
     settings = tmp_path / "gateway.toml"

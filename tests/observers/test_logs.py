@@ -28,7 +28,8 @@ def test_a_line_as_text(caplog):
     AccessLog(lambda: RESTS).ended(CALL, END)
 
     assert caplog.records[0].getMessage() == (
-        "POST /v1/messages 200 complete model=sonnet upstream=kiro principal=alice error=- tokens=100+21 input=context"
+        "POST /v1/messages 200 complete model=sonnet upstream=kiro principal=alice error=- notices=call.cut"
+        " tokens=100+21 input=context"
         " output=upstream cache=upstream credits=0.25 first=750ms per_token=50.0ms"
         " resting=kiro.api_key:UpstreamThrottled:12s 2500 ms req_1"
     )

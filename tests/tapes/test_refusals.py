@@ -18,6 +18,7 @@ from kiro_asgi.replay import Replay, derive
 from kiro_asgi.simulation import SimulatedTransport
 from kiro_asgi.simulator.server import Simulator
 from kiro_asgi.tapes import Tape
+from kiro_asgi.wire.json import loads
 from tests.asgi.conftest import settings_for
 from tests.tapes.recording import MODELS, PATHS, question, read_all, services
 
@@ -133,3 +134,16 @@ async def test_a_renewed_token_is_renewed_again(sim: Simulator, tmp_path: Path) 
     assert await differing(tapes) == []
     written = b"".join(tape.write() for tape in tapes)
     assert b"aoa-old" not in written and b"aor-first" not in written
+
+
+async def test_what_is_noticed_is_kept(sim: Simulator, tmp_path: Path) -> None:
+    """An answer whose tool call was cut has an end; with the usual choice its tape would be missing."""
+    found = {}
+    for when in ("noticed", "error"):
+        folder = tmp_path / when
+        slices = {"tapes": {**ALL, "when": when, "path": str(folder)}, "retry": QUICK}
+        asked = [question("anthropic", marker) for marker in ("Hello", "sim:cut-tool", "sim:torn")]
+        tapes = await taped(settings_for(sim.url, slices), folder, asked)
+        found[when] = {loads(tape.request.data)["messages"][0]["content"] for tape in tapes}
+
+    assert found == {"noticed": {"sim:cut-tool", "sim:torn"}, "error": {"sim:torn"}}

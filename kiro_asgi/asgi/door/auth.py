@@ -353,12 +353,12 @@ class Authenticator:
             if keyed is None:
                 self._cross_origin.require_same_site(scope)
             return self._good(await self._user(name, peer) or keyed, "user's access")
-        presented = self._presented(scope) if self._has_keys else []
-        found = await self._of_keys(presented, peer)
-        if found is not None:
-            return self._good(found, "API key")
         if self._settings.client.allow_anonymous and not self._has_keys:
             return Identified(_ANONYMOUS, self._anyone)
+        presented = self._presented(scope)
+        found = await self._of_keys(presented, peer) if self._has_keys else None
+        if found is not None:
+            return self._good(found, "API key")
         raise Unauthorized(self._refusal(presented), code="invalid_api_key")
 
     @property
@@ -420,6 +420,8 @@ class Authenticator:
 
     def _refusal(self, presented: list[bytes]) -> str:
         """Why a request that shows the keys *presented* is let in by none of them."""
+        if not self._has_keys and presented:
+            return "this key is none that the application knows which the gateway is part of; ask its operator for one"
         if not self._has_keys:
             return "no user is signed in at the application that the gateway is part of; sign in there"
         if presented:

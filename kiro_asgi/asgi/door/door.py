@@ -21,6 +21,7 @@ from kiro_asgi.errors import InternalError, KeyExpired, KiroAsgiError, StoreUnav
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.lookups import OWNER
 from kiro_asgi.observers.base import Outcome
+from kiro_asgi.observers.logs import SERVED
 
 _log = getLogger("kiro_asgi")
 
@@ -66,6 +67,20 @@ class Door:
     ) -> Call:
         """Answer one call by *handle*, and account for it."""
         request_id = f"req_{self._token()}"
+        served = SERVED.set(request_id)
+        try:
+            return await self._account(request_id, scope, receive, send, handle)
+        finally:
+            SERVED.reset(served)
+
+    async def _account(
+        self,
+        request_id: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        handle: Callable[[Call], Awaitable[None]],
+    ) -> Call:
         observation = self._observers.observation(scope, request_id)
         with self._calls.counting(), Share(self._bodies) as share:
             names, clocks = self._routes.request_id_headers, self._clocks
