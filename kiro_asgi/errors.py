@@ -6,6 +6,7 @@ so ``except KiroAsgiError`` is complete: whatever escapes it is a bug.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "MethodNotAllowed",
     "NoWebSocket",
     "NotTheUpstream",
+    "Reach",
     "RequestError",
     "ResponseNotFound",
     "RouteNotFound",
@@ -38,8 +40,10 @@ __all__ = [
     "UpstreamDenied",
     "UpstreamError",
     "UpstreamFault",
+    "UpstreamForbidden",
     "UpstreamLimitReached",
     "UpstreamLimitSpent",
+    "UpstreamModelDenied",
     "UpstreamModelQuotaSpent",
     "UpstreamOverloaded",
     "UpstreamProtocolError",
@@ -52,6 +56,7 @@ __all__ = [
     "UpstreamThrottled",
     "UpstreamTimeout",
     "UpstreamTokenInvalid",
+    "UpstreamUnauthorized",
     "UpstreamUnavailable",
     "UpstreamUnreachable",
 ]
@@ -63,6 +68,28 @@ class ServiceReply(NamedTuple):
     status: int
     content_type: str
     body: bytes
+
+
+class Reach(Enum):
+    """What a failure says something about, from the least to the most; nothing beyond that is treated otherwise."""
+
+    REQUEST = "request"
+    """This one request."""
+
+    MEMBER = "member"
+    """Requests with this member."""
+
+    MODEL = "model"
+    """Every request for the model."""
+
+    PAIR = "pair"
+    """Every request for the model with this credential."""
+
+    CREDENTIAL = "credential"
+    """Every request with this credential."""
+
+    SERVICE = "service"
+    """Every request to the service."""
 
 
 class KiroAsgiError(Exception):
@@ -78,6 +105,7 @@ class KiroAsgiError(Exception):
         retried: Whether the gateway has tried more than once before it gave up, so that its client need not.
         asked: Whether the upstream was asked at all; false where an earlier fault stands in for its answer.
         given: The service's own words, where its client speaks the same API and may act on them; else ``None``.
+        member: The member of the request that the service names in a field of its own; empty for none.
     """
 
     status: ClassVar[int] = 500
@@ -85,6 +113,9 @@ class KiroAsgiError(Exception):
 
     retry_safe: ClassVar[bool] = False
     """Whether the same request may be sent again: the failure proves that nothing was answered."""
+
+    reach: Reach = Reach.REQUEST
+    """What it says something about."""
 
     def __init__(self, message: str, *, code: str = "", retry_after: float | None = None, param: str = "") -> None:
         super().__init__(message)
@@ -95,6 +126,7 @@ class KiroAsgiError(Exception):
         self.retried = False
         self.asked = True
         self.given: ServiceReply | None = None
+        self.member = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code!r})"
@@ -241,6 +273,7 @@ class UnknownModel(RequestError):
     """
 
     status = 404
+    reach = Reach.MODEL
     model = ""
 
 
@@ -329,6 +362,7 @@ class UpstreamFault(UpstreamError):
     """The upstream reports an internal failure (5xx, or an exception frame of that kind)."""
 
     retry_safe = True
+    reach = Reach.SERVICE
 
 
 class UpstreamUnavailable(UpstreamFault):
@@ -341,6 +375,7 @@ class UpstreamProtocolError(UpstreamError):
     """The upstream broke its protocol: torn frame, bad checksum, foreign content type."""
 
     retry_safe = True
+    reach = Reach.SERVICE
 
 
 class NotTheUpstream(UpstreamProtocolError):
@@ -358,6 +393,7 @@ class UpstreamUnreachable(UpstreamError):
 
     status = 503
     retry_safe = True
+    reach = Reach.SERVICE
 
 
 class UpstreamTimeout(UpstreamUnreachable):
@@ -371,6 +407,7 @@ class UpstreamThrottled(UpstreamError):
 
     status = 429
     retry_safe = True
+    reach = Reach.CREDENTIAL
 
 
 class UpstreamRateExceeded(UpstreamThrottled):
@@ -393,6 +430,7 @@ class UpstreamOverloaded(UpstreamError):
 
     status = 529
     retry_safe = True
+    reach = Reach.MODEL
 
 
 class UpstreamQuotaSpent(UpstreamError):
@@ -402,33 +440,66 @@ class UpstreamQuotaSpent(UpstreamError):
     """
 
     status = 402
+    reach = Reach.CREDENTIAL
 
 
 class UpstreamModelQuotaSpent(UpstreamQuotaSpent):
     """The account's quota for this one model is used up, or there is none; other models may be asked."""
 
+    reach = Reach.PAIR
+
 
 class UpstreamRequestTooCostly(UpstreamQuotaSpent):
     """This one request asks for more than the account has left; a smaller one may be answered."""
 
+    reach = Reach.REQUEST
+
 
 class UpstreamDenied(UpstreamError):
-    """The upstream refuses our credential, or what it asks for.
+    """The upstream refuses our credential, or its account.
 
     The status is that of a gateway's trouble: 401 or 403 would say that the client's own key is at fault.
     """
+
+    reach = Reach.CREDENTIAL
+
+
+class UpstreamForbidden(UpstreamDenied):
+    """The upstream forbids this request, and says neither that the credential nor that the model is the reason."""
+
+    reach = Reach.REQUEST
+
+
+class UpstreamModelDenied(UpstreamDenied):
+    """Our credential may not ask for this model; other models may be asked.
+
+    The status is the one with which clients know a model that they cannot have.
+    """
+
+    status = 404
+    reach = Reach.PAIR
 
 
 class UpstreamTokenInvalid(UpstreamDenied):
     """The upstream does not take our token, or not any more."""
 
 
+class UpstreamUnauthorized(UpstreamTokenInvalid):
+    """The upstream answers 401 without a word that says why."""
+
+    reach = Reach.REQUEST
+
+
 class UpstreamSuspicious(UpstreamDenied):
     """The upstream limits the account because of suspicious activity.  Further requests make it a suspension."""
+
+    reach = Reach.SERVICE
 
 
 class UpstreamSuspended(UpstreamDenied):
     """The upstream has locked the account; only its owner can change that, with the upstream."""
+
+    reach = Reach.SERVICE
 
 
 class UpstreamRejected(UpstreamError):

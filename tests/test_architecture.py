@@ -19,15 +19,7 @@ ROOT = Path(kiro_asgi.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 
 SANS_IO = (
-    "errors",
-    "limits",
-    "patterns",
-    "setting",
-    "model",
-    "wire",
-    "stages",
-    "rendering",
-    "upstreams",
+    *("errors", "limits", "patterns", "setting", "model", "wire", "failures", "stages", "rendering", "upstreams"),
     "dialects",
     "recovery",
 )
@@ -53,13 +45,14 @@ ROOMS: dict[str, tuple[str, str]] = {
     "named": ("errors", ""),
     "model": (f"{FACTS} patterns", "attrs"),
     "wire": (FACTS, "attrs"),
+    "failures": (f"{FACTS} wire.json", "attrs"),
     "state": (f"{FACTS} loops private extension", f"{ANYIO} valkey"),
     "stages": (f"{FACTS} model wire.json interface extension", "attrs"),
     "recovery": ("model stages", ""),
     "quota": ("errors patterns setting loops visible state", ANYIO),
     "rendering": (PURE, "attrs"),
-    "upstreams": (f"{PURE} patterns setting redaction _version rendering interface", "attrs"),
-    "dialects": (f"{PURE} setting interface", "attrs cattrs"),
+    "upstreams": (f"{PURE} failures patterns setting redaction _version rendering interface", "attrs"),
+    "dialects": (f"{PURE} failures setting interface", "attrs cattrs"),
     "observers": (f"{FACTS} visible model state.pending stages extension", f"{ANYIO} opentelemetry prometheus_client"),
     "simulator": ("wire", f"{ANYIO} h11"),
     "tapes": (f"{FACTS} setting redaction private visible _version model wire state observers", "attrs"),
@@ -81,7 +74,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         ANYIO,
     ),
     "asgi.exchange": (
-        f"{PURE} patterns loops private state quota upstreams dialects observers config net asgi asgi.kept",
+        f"{PURE} failures patterns loops private state quota upstreams dialects observers config net asgi asgi.kept",
         ANYIO,
     ),
     "asgi.door": (
@@ -110,8 +103,8 @@ ROOMS: dict[str, tuple[str, str]] = {
     "streaming": ("errors model wire stages recovery upstreams dialects contract", "attrs"),
     "pytest_plugin": ("errors simulator tapes config replay", "attrs pytest"),
     "cli": (
-        f"{PURE} setting extension redaction private visible _version named state quota upstreams dialects observers "
-        f"simulator tapes {SERVED} replay inspector create",
+        f"{PURE} failures setting extension redaction private visible _version named state quota upstreams dialects "
+        f"observers simulator tapes {SERVED} replay inspector create",
         f"{ANYIO} h11 hypercorn rich wsproto",
     ),
     "testing": (

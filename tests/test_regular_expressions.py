@@ -25,6 +25,7 @@ from attrs import frozen
 from hypothesis import settings
 
 import kiro_asgi
+from kiro_asgi.failures import phrases
 from kiro_asgi.stages.limits import WordMatcher
 from kiro_asgi.stages.thinking import ThinkingParser
 from kiro_asgi.stages.written_calls import _PREFIXES, WrittenCalls, _Notation, leaked_forms
@@ -160,6 +161,10 @@ def _made() -> dict[str, list[tuple[re.Pattern[Any], str]]]:
         "kiro_asgi.stages.written_calls: '|'.join((*map(re.escape, leads), *starts))": [
             (WrittenCalls(leaked_forms(("f",)))._lead, "search")
         ],
+        "kiro_asgi.failures.phrases: '|'.join(alternatives)": [
+            (value, "search") for value in vars(phrases).values() if isinstance(value, re.Pattern)
+        ]
+        + [(pattern, "search") for pattern, _, _ in (*phrases.BARRING, *phrases.PHRASES)],
         "kiro_asgi.wire.objects: b'|'.join(map(re.escape, self.prefixes))": [(ObjectScanner()._prefix, "search")],
     }
 

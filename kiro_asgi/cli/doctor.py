@@ -42,6 +42,8 @@ from kiro_asgi.cli.terminal import Printer, Spinner, Tone, printer_on
 from kiro_asgi.config import Settings, read_environment
 from kiro_asgi.config.tree import assembled
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamTokenInvalid
+from kiro_asgi.failures.report import document_of
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.net.aws import ThisMachine
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
@@ -50,7 +52,6 @@ from kiro_asgi.net.requests import fetch_whole
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Keys, SignIns
 from kiro_asgi.upstreams.base import Credential, Upstream, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.manifest import Configured, probes_in, set_up
 from kiro_asgi.upstreams.settings import DescribedQuota
 from kiro_asgi.wire.json import objects_of, text_of
@@ -76,7 +77,7 @@ async def resting(url: str, settings: Settings) -> Finding:
         return Finding(_RESTING, Verdict.FAIL, found.detail, f"check that a gateway runs at {url}")
     finally:
         await transport.aclose()
-    report = report_of(answer.body)
+    report = document_of(answer.body)
     if "resting" not in report:
         return Finding(_RESTING, Verdict.WARN, "the gateway does not show which credentials rest", advice)
     rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))

@@ -29,6 +29,7 @@ from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable, UpstreamRejected
 from kiro_asgi.extension import enabled_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
@@ -42,7 +43,6 @@ from kiro_asgi.stages.base import Pipeline, StageManifest
 from kiro_asgi.state.base import Store, StoreManifest, scoped
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, ModelCard, Rendered, Token, Upstream, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean
 
 
 class Verdict(Enum):

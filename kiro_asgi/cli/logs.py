@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import define, field
 
+from kiro_asgi.failures.texts import redacted
 from kiro_asgi.observers.logs import JsonFormatter, LineFormatter
-from kiro_asgi.upstreams.errors import redacted
 
 LINES: Final = 16
 """Warnings and errors of one kind in each `PERIOD` that are written, all of them."""

@@ -18,6 +18,7 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     LimitSpent,
     MethodNotAllowed,
+    Reach,
     RequestError,
     UnknownModel,
     UnmetPromise,
@@ -72,7 +73,8 @@ _SOON: Final = 1.0
 
 def message_of(error: KiroAsgiError) -> str:
     """The message of *error*; where the gateway's credential is at fault, and not the client's key, it says so."""
-    return REFUSED + error.message if isinstance(error, UpstreamDenied) else error.message
+    is_ours = isinstance(error, UpstreamDenied) and error.reach in (Reach.CREDENTIAL, Reach.SERVICE)
+    return REFUSED + error.message if is_ours else error.message
 
 
 def explanation(error: UnknownModel) -> str:

@@ -26,7 +26,8 @@ from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
 from kiro_asgi.dialects.structure import structure_value
-from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamProtocolError
+from kiro_asgi.failures.report import described, report_in
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.conversion import is_model
 from kiro_asgi.model.events import TokenUsage, Usage
@@ -216,6 +217,9 @@ class Format:
     counts: Callable[[Mapping[str, Any]], TokenUsage]
     """From all such reports as one."""
 
+    content: frozenset[str]
+    """Members of which a collected answer has one."""
+
     named: bytes = b""
     """Found in every event that names the model; empty where answers do not repeat the client's name for it."""
 
@@ -356,6 +360,7 @@ class PassthroughStage:
         Raises:
             KiroAsgiError: It is an error, whatever its status was.
             UpstreamProtocolError: Code ``answer.undecodable``: it is no JSON object.
+            NotTheUpstream: Code ``upstream.content_type``: it is another one than an answer.
         """
         try:
             document = loads(body)
@@ -365,9 +370,13 @@ class PassthroughStage:
         if type(document) is not dict:
             self.failure = _undecodable()
             raise self.failure
-        sign = self._format.read(document)
-        if sign.failed:
-            self.failure = self._fault(encode_sse("error", body))
+        sign, content = self._format.read(document), self._format.content
+        if sign.failed or report_in(document, content=content):
+            self.failure = self._fault(encode_sse("error", dumps(document)))
+        elif all(document.get(member) is None for member in content):
+            message = f"the service answered with {described(document)}"
+            self.failure = NotTheUpstream(message, code="upstream.content_type")
+        if self.failure is not None:
             raise self.failure
         self._estimate(body)
         self._count(sign)
@@ -409,7 +418,7 @@ class PassthroughStage:
             self._bound(len(self._before))
             return b""
         document = self._document(first)
-        if self._format.read(document).failed:
+        if self._format.read(document).failed or report_in(document, first.event):
             raise self._fault(encode_sse(first.event, first.data))
         meta = self._format.meta(document, self._meta)
         self._meta = evolve(meta, model=self._name or meta.model)

@@ -44,11 +44,7 @@ _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 _RULES: Final = (
     Rule("fields.withheld", "A field that the operator withholds (`withheld`) is left out.", _CONTENT),
-    Rule(
-        "adapted.unread",
-        "A field that the service was sent as the client said it, and refused, is left out.",
-        _CONTENT,
-    ),
+    Rule("adapted.field", "A field that the service refused is left out, or has its other name.", _CONTENT),
     Rule("text.blank_dropped", "A blank text is left out.", _NONE),
     Rule("images.model", "An image for a model that takes none is refused.", _NONE),
     Rule("images.format", "An image in a format that the service does not know is refused.", _NONE),

@@ -440,6 +440,11 @@ def _broke(error: Exception) -> KiroAsgiError:
     return UpstreamUnreachable(f"Stream connection failed: {words}", code="connection_broken")
 
 
+def _beyond_proxy(error: Exception) -> KiroAsgiError:
+    """What a proxy says: that it does not let us through, or that it finds nobody at the address."""
+    return _unreachable(error, "proxy_failed" if "407" in str(error)[:4] else "proxy_unreachable")
+
+
 def _silent(error: Exception) -> KiroAsgiError:
     return UpstreamTimeout("the upstream did not answer in time", code="timeout")
 
@@ -461,7 +466,7 @@ def translations(library: Any) -> dict[type[Exception], Translation]:
         library.NetworkError: _broke,
         library.RemoteProtocolError: _broke,
         library.ProtocolError: _not_http,
-        library.ProxyError: _unreachable,
+        library.ProxyError: _beyond_proxy,
         library.UnsupportedProtocol: _not_http,
     }
 

@@ -16,12 +16,6 @@ from kiro_asgi.model.unread import Unread, restore
 WITHHELD: Final = "fields.withheld"
 """Rule by which the operator keeps a member from being sent."""
 
-REFUSED: Final = "adapted.unread"
-"""Rule by which one is left out that the service has refused."""
-
-EVERY: Final = "*"
-"""Stands for the names of all members."""
-
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -50,8 +44,6 @@ class WriteBack:
         """
         if unread is None or unread.api != self.api:
             return
-        if EVERY in self.without and self.notes.applies(self.without[EVERY], place):
-            return
         members = unread.members if not self.without else self._allowed(unread.members, place)
         absent = [name for name, value in members.items() if name in begun and name not in own and _is_rest(value)]
         if absent:
@@ -70,7 +62,7 @@ class WriteBack:
         demands = [demand for demand in prompt.demands if demand.api == self.api]
         self.into(own, _without(prompt.unread, demands), begun)
         for demand in demands:
-            if any(self.without.get(name) == WITHHELD for name in (EVERY, *_named(demand.members, demand.members))):
+            if any(name in self.without for name in _named(demand.members, demand.members)):
                 raise demand.refusal
             restore(own, demand.members)
         return self.said(own, prompt, words)
@@ -84,9 +76,7 @@ class WriteBack:
         if prompt.unread is not None and prompt.unread.api == self.api:
             return frozenset()  # the client's own words are written back
         members = crossed(prompt.handling, words, Notes())
-        if EVERY in self.without:
-            members = {} if members and self.notes.applies(self.without[EVERY]) else members
-        elif self.without:
+        if self.without:
             members = self._allowed(members, "")
         restore(own, members)
         return frozenset(_named(members, own))
@@ -105,12 +95,12 @@ class WriteBack:
 
     def rule_against(self, name: str) -> str:
         """The rule by which the gateway's own member, or mark, of this *name* is not sent; empty for none."""
-        return self.without.get(name) or (REFUSED if self.without.get(EVERY) == REFUSED else "")
+        return self.without.get(name, "")
 
     def opaque(self, part: Opaque) -> dict[str, Any] | None:
         """A part as its API has it; ``None`` where that is another one, or its kind is not sent."""
         kind = part.value.get("type")
-        rule = self.without.get(EVERY) or (self.without.get(kind) if isinstance(kind, str) else None)
+        rule = self.without.get(kind) if isinstance(kind, str) else None
         if part.api != self.api or (rule is not None and self.notes.applies(rule, part.place)):
             return None
         if isinstance(kind, str):
@@ -159,6 +149,6 @@ def _is_rest(value: Any) -> bool:
     return isinstance(value, Mapping) and "type" not in value
 
 
-def unsent(withheld: Iterable[str], refused: Iterable[str]) -> Mapping[str, str]:
-    """Names that the operator keeps back, and those that the service *refused*, each with its rule."""
-    return {**dict.fromkeys(refused, REFUSED), **dict.fromkeys(withheld, WITHHELD)}
+def unsent(withheld: Iterable[str]) -> Mapping[str, str]:
+    """Names that the operator keeps back, each with its rule."""
+    return dict.fromkeys(withheld, WITHHELD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings, packed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.rules import Loss, Rule
@@ -30,7 +31,6 @@ from kiro_asgi.upstreams.base import (
     UpstreamRequest,
 )
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup
-from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.headers import Headers, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, JsonLines
 from kiro_asgi.upstreams.manifest import Configured, Manifest, UpstreamSettings

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from attrs import field, frozen
 
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Delta
 from kiro_asgi.model.features import Ask
@@ -58,6 +59,10 @@ class Credential:
     def hidden_in(self, data: bytes) -> bytes:
         """*data* without the secret, for services that quote what they refuse."""
         return Redactor.of((self.secret,)).hide_in(data)
+
+
+PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
+"""Stands in where a request is made and not sent."""
 
 
 class TokenKind(Enum):
@@ -313,10 +318,6 @@ class Forwarding(Protocol):
         """Whether *model* would be asked for any of *asks* in another way than by the client, or not at all."""
         ...
 
-    def other_api(self, error: KiroAsgiError) -> Upstream | None:
-        """The upstream that asks by another API, where *error* says that this one does not serve the model."""
-        ...
-
     def request(
         self,
         body: bytes,
@@ -405,6 +406,15 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class AdaptableEmbedder(Protocol):
+    """One that can ask in another form."""
+
+    def adapt_after_error(self, error: KiroAsgiError, document: Mapping[str, Any]) -> Embedder | None:
+        """This embedder with the change that answers *error*, the answer to *document*; ``None`` where none does."""
+        ...
+
+
 class Upstream(Protocol):
     """One service."""
 
@@ -487,5 +497,25 @@ class Upstream(Protocol):
         """One spelling for every known way to write a model's name."""
         ...
 
+
+Asking = TypeVar("Asking")
+
+
+def remedies_of(upstream: Any) -> tuple[Remedy, ...]:
+    """What *upstream* does otherwise since a refusal; one from outside the package is a change as a whole."""
+    known: tuple[Remedy, ...] | None = getattr(upstream, "remedies", None)
+    if known is None:
+        return (Remedy(FORM, "", lasting=upstream.traits.learns, upstream=upstream),) if upstream.traits.learns else ()
+    return known
+
+
+def remembering(upstream: Asking, remedies: tuple[Remedy, ...]) -> Asking:
+    """*upstream* with what is known of refusals."""
+    with_remedies: Callable[[tuple[Remedy, ...]], Asking] | None = getattr(upstream, "with_remedies", None)
+    return upstream if with_remedies is None else with_remedies(remedies)
+
+
+FORM: Final = "form"
+"""Feature of a remedy by which an upstream from outside the package asks in another form."""
 
 Decoder = Stage[bytes, Delta]

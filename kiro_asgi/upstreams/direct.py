@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, cast
 from urllib.parse import urlsplit
 
 from attrs import define, evolve, field, setters
 
-from kiro_asgi.errors import (
-    ConfigError,
-    KiroAsgiError,
-    UpstreamDenied,
-    UpstreamOverloaded,
-    UpstreamQuotaSpent,
-    UpstreamThrottled,
-    UpstreamTimeout,
-    UpstreamTokenInvalid,
-)
+from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.failures.meanings import ADDRESS, COMMON, Own, error_of
+from kiro_asgi.failures.remedies import Lesson, Remedy, mended, remedy_for
+from kiro_asgi.failures.report import refusal
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Attachment
 from kiro_asgi.model.rules import Rule
 from kiro_asgi.rendering.content import BodyContent
@@ -35,41 +29,17 @@ from kiro_asgi.upstreams.base import (
     Traits,
     Upstream,
     UpstreamRequest,
-)
-from kiro_asgi.upstreams.errors import (
-    Meaning,
-    by_status,
-    clean,
-    fields_of,
-    refused_members,
-    report_of,
-    retry_after,
-    worded,
+    remembering,
 )
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, DirectSettings, Setup, SignedSettings, user_agent
-from kiro_asgi.wire.json import object_of, text_of
 
 D = TypeVar("D", bound=DirectSettings)
 G = TypeVar("G", bound=SignedSettings)
 
 WITH_SIGNATURE: Final = "requests are signed with the credentials that AWS's own tools find"
 """Behaviour without a key where requests are signed, as ``doctor`` reports it."""
-
-_STATUSES: Final[Mapping[int, Meaning]] = MappingProxyType(
-    {
-        401: (UpstreamTokenInvalid, "unauthorized"),
-        402: (UpstreamQuotaSpent, "quota_spent"),
-        403: (UpstreamDenied, "forbidden"),
-        408: (UpstreamTimeout, "timeout"),
-        429: (UpstreamThrottled, "rate_limited"),
-        503: (UpstreamOverloaded, "overloaded"),
-        504: (UpstreamTimeout, "timeout"),
-        529: (UpstreamOverloaded, "overloaded"),
-    }
-)
-"""Status to its error, where nothing else is known."""
 
 
 @define(kw_only=True, on_setattr=setters.frozen)
@@ -102,8 +72,14 @@ class DirectUpstream:
     withheld: tuple[str, ...] = ()
     """Names of members that are never sent as the client sent them."""
 
-    refused: tuple[str, ...] = ()
-    """Those that the service has refused, as `kiro_asgi.upstreams.errors.refused_members` found."""
+    remedies: tuple[Remedy, ...] = ()
+    """Changes that answer what the service has refused."""
+
+    meanings: ClassVar[Own] = COMMON
+    """What words mean at this service alone."""
+
+    lessons: ClassVar[tuple[Lesson, ...]] = ()
+    """Rules that its refusals put in force."""
 
     @property
     def traits(self) -> Traits:
@@ -125,23 +101,41 @@ class DirectUpstream:
         return False
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that *status* means; the message is the body's ``error`` or ``message``, else its text."""
-        report = report_of(body)
-        report = object_of(report.get("error")) or report
-        explanation = text_of(report, "message") or text_of(report, "error") or body.decode("utf-8", "replace")
-        kind, code = by_status(status, _STATUSES)
-        message = worded(kind, f"{clean(explanation) or 'no explanation'} (HTTP {status})")
-        return kind(message, code=code, retry_after=retry_after(fields_of(headers)))
+        """The error that an answer with a *status* other than 200 means."""
+        error = error_of(refusal(status, headers, body), self.meanings)
+        if error.code == ADDRESS:
+            error.message = f"{error.message}: check the endpoint in the settings of {self.name}"
+        return error
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """``None``: no adaptation helps."""
+        """This upstream with the change that answers *error*, or the one for another API; ``None`` where none does, or
+        it was made already."""
+        found = remedy_for(error, rendered.document, self.remedies, self.lessons, self.other_upstream, rendered.crossed)
+        if found is None:
+            return None
+        who: Upstream = cast(Upstream, found.upstream or self)
+        return remembering(who, (*self.remedies, found))
+
+    @property
+    def other_upstream(self) -> Upstream | None:
+        """Who asks the same service by the Responses API; ``None`` where that is not to be asked."""
         return None
 
-    def without_refused(self, error: KiroAsgiError, rendered: Rendered) -> Self | None:
-        """This upstream without what of the client's own API *error*, the answer to *rendered*, refuses; ``None`` where
-        that is nothing."""
-        refused = refused_members(error, rendered.unread, self.refused, rendered.crossed)
-        return None if refused == self.refused else evolve(self, refused=refused)
+    def with_remedies(self, remedies: tuple[Remedy, ...]) -> Self:
+        """This upstream with these *remedies*."""
+        return evolve(self, remedies=remedies)
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Names of the rules that refusals have put in force."""
+        return tuple(each.feature for each in self.remedies if each.place is None and each.rule)
+
+    def mended(self, document: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+        """*document* with what the remedies change in its members, which *notes* gets."""
+        body, applied = mended(document, self.remedies)
+        for remedy in applied:
+            notes.applies(remedy.rule)
+        return body
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent | None:
         """What the body of a request holds; ``None`` where it is not looked into."""

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamQuotaSpent, UpstreamThrottled
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.events import Notice, Stop, StopReason
-from kiro_asgi.upstreams.errors import clean
 
 Meaning = StopReason | type[UpstreamError]
 """An error for an answer that the service gave up; its class says whether the service is asked again."""

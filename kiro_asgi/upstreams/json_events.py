@@ -10,10 +10,10 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from kiro_asgi.errors import AnswerTooLarge, UpstreamProtocolError
+from kiro_asgi.failures.report import is_told, names_failure, report_in
 from kiro_asgi.limits import BODY_BYTES, EVENT_BYTES
 from kiro_asgi.model.events import Delta, Notice
 from kiro_asgi.stages.base import Pipeline, Stage
-from kiro_asgi.upstreams.failures import is_told, names_failure, report_in
 from kiro_asgi.wire.json import JsonError
 from kiro_asgi.wire.json_pieces import JsonPieces
 from kiro_asgi.wire.sse import SseDecoder

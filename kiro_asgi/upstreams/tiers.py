@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.events import Delta, Notice, ServedTier
 from kiro_asgi.model.handling import Tier
-from kiro_asgi.upstreams.errors import clean
 
 _UNSAID: Final = frozenset({"", "auto", "unspecified", "TRAFFIC_TYPE_UNSPECIFIED"})
 """Words that say nothing of which tier it was."""

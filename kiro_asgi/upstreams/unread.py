@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import Notice
-from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.wire.json import dumps
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")

@@ -18,6 +18,8 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.failures.meanings import error_of
+from kiro_asgi.failures.report import failure, report_in
 from kiro_asgi.limits import EMBEDDING_DIMENSIONS, EMBEDDING_REST_BYTES, EMBEDDING_TEXT_BYTES
 from kiro_asgi.model.embeddings import WIDTH, Embeddings, checked, packed
 from kiro_asgi.wire.json import DECODER, JsonError, loads
@@ -98,7 +100,10 @@ class VectorReader:
         vectors = deque(self._vectors)
         decoder = json.JSONDecoder(parse_float=DECODER.parse_float, parse_constant=lambda _: vectors.popleft())
         try:
-            return self._read(loads(bytes(self._rest + self._long + self._come), decoder=decoder))
+            answer = loads(bytes(self._rest + self._long + self._come), decoder=decoder)
+            if not self._vectors and type(answer) is dict and report_in(answer, content=_CONTENT):
+                raise error_of(failure(answer))
+            return self._read(answer)
         except (JsonError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise _no_answer(error) from None
 
@@ -176,6 +181,10 @@ class VectorReader:
         if len(self._rest) + len(data) > EMBEDDING_REST_BYTES:
             raise ValueError(f"more than {EMBEDDING_REST_BYTES} bytes beside the vectors")
         self._rest += data
+
+
+_CONTENT: Final = frozenset({"data", "embeddings", "embedding", "embeddingsByType"})
+"""Members of which an answer with embeddings has one."""
 
 
 def _match(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:

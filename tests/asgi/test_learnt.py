@@ -9,9 +9,11 @@ import pytest
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.exchange.model_routes import Provider
+from kiro_asgi.failures.members import Place
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.limits import ADAPTED_MODELS
 from kiro_asgi.simulator import Head, RawBytes, Step
-from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.base import ModelCard, Rendered, UpstreamRequest
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.upstreams.settings import Setup
 from tests.asgi.conftest import settings_for
@@ -81,10 +83,10 @@ def test_what_is_learnt_is_bounded():
     upstream = OpenAIUpstream(name="local", endpoint="http://localhost/v1")
     setup = Setup(upstream=upstream, access=none, answer_options=none, account="")
     provider = Provider(setup=setup, transport=none, credentials=none, catalogue=none, toolbox=none)
-    other = OpenAIUpstream(name="local", endpoint="http://localhost/v1", without=("top_k",))
+    other = upstream.with_remedies((Remedy("top_k", place=Place("top_k")),))
     for number in range(ADAPTED_MODELS + 1):
-        provider.learn(ModelCard(str(number)), other, ())
+        provider.learn(ModelCard(str(number)), other, rendered=Rendered(UpstreamRequest("POST", "", ())))
 
-    assert provider.asking(ModelCard("0")) is upstream
-    assert provider.asking(ModelCard("1")) is other
-    assert provider.asking(ModelCard(str(ADAPTED_MODELS))) is other
+    assert provider.asking(ModelCard("0")) == upstream
+    assert provider.asking(ModelCard("1")) == other
+    assert provider.asking(ModelCard(str(ADAPTED_MODELS))) == other

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 from kiro_asgi.errors import UpstreamRejected
+from kiro_asgi.failures.members import blames_member
 from kiro_asgi.simulator import Head, RawBytes, RecordedRequest
 from kiro_asgi.simulator.scripts import Script
-from kiro_asgi.upstreams.errors import blames_member
 from tests.asgi.driver import Exchange, post
 from tests.asgi.test_unknown_answers import CLIENTS, FORMS, chat, generated, said, slices, sse
 
@@ -197,9 +197,15 @@ MARKED: Final = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 """A mark for the service's cache, as the client's API has it."""
 
 
-@pytest.mark.parametrize("path", ["messages.0.content.0.text.cache_control", "tools.0.cache_control.ephemeral.ttl"])
-async def test_a_server_that_takes_no_marks(path, gateway, service, sim):
-    """Servers that copy the Messages API: a mark changes what an answer costs, and not what it says."""
+@pytest.mark.parametrize(
+    ("path", "asks_needed"),
+    [("messages.0.content.0.text.cache_control", 2), ("tools.0.cache_control.ephemeral.ttl", 3)],
+)
+async def test_a_server_that_takes_no_marks(path, asks_needed, gateway, service, sim):
+    """Servers that copy the Messages API: a mark changes what an answer costs, and not what it says.
+
+    A member of the mark goes first, and the mark where it is refused without that, too.
+    """
     tool = {"name": "look", "input_schema": {"type": "object"}, **MARKED}
     text = {"type": "text", "text": "hi", **MARKED}
     asks = {"tools": [tool], "system": [text], "messages": [{"role": "user", "content": [text]}]}
@@ -209,7 +215,7 @@ async def test_a_server_that_takes_no_marks(path, gateway, service, sim):
     found = [await asked("messages", asking("anthropic", "messages", **asks), app, sim) for _ in range(2)]
     sim.answer_with(None)
 
-    assert found == [(200, 2), (200, 1)]
+    assert found == [(200, asks_needed), (200, 1)]
 
 
 async def test_marks_that_the_operator_keeps_back(gateway, service, sim):

@@ -14,13 +14,13 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_chat.parsing import ChatOptions
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions
+from kiro_asgi.failures.waits import retry_after
 from kiro_asgi.limits import LARGEST_COUNT
 from kiro_asgi.model.events import MessageEnd, UsageSource
 from kiro_asgi.model.message import Message, MessageBuilder
 from kiro_asgi.stages.answer import Plan, build_pipeline
 from kiro_asgi.stages.estimate import Calibration
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
-from kiro_asgi.upstreams.errors import retry_after
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from kiro_asgi.upstreams.kiro.account import parse_limits
 from kiro_asgi.upstreams.kiro.mcp import LAST_SECOND, _date

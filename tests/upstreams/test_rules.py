@@ -45,7 +45,7 @@ def applied(*folders: str) -> Iterator[tuple[Path, frozenset[str]]]:
 @pytest.mark.parametrize("name", TABLES)
 def test_each_rule_is_applied(name: str) -> None:
     """A row of a table has code behind it: of this upstream, or of what all of them share."""
-    folders = (*HOMES.get(name, (f"upstreams/{name}",)), "rendering")
+    folders = (*HOMES.get(name, (f"upstreams/{name}",)), "rendering", "failures")
     code = {word for _, found in applied(*folders) for word in found}
 
     assert {rule.name for rule in TABLES[name]} - code - counted() == set()

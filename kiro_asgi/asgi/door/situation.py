@@ -47,6 +47,9 @@ class Situation:
                 {"credential": name, "reason": type(fault).__name__, "seconds": ceil(left)}
                 for name, fault, left in self.resting()
             ],
+            "adapted": [
+                {"upstream": provider.name, **each} for provider in self._providers for each in provider.adaptations()
+            ],
             "at_limit": [
                 {"credential": name, "limit": limit, "seconds": ceil(left)}
                 for name, limit, left in self._credential_limits.reached()

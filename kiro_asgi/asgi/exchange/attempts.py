@@ -33,11 +33,12 @@ from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.protocol import Scope, Stalled, header_values
 from kiro_asgi.errors import (
     KiroAsgiError,
+    Reach,
     UnmetPromise,
     UpstreamLimitReached,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
-    UpstreamRequestTooCostly,
+    UpstreamRejected,
     UpstreamTokenInvalid,
     UpstreamUnreachable,
 )
@@ -240,6 +241,8 @@ class Attempts:
                 await self._prepare_another_upstream(failure)
         except KiroAsgiError as final:
             self._note_retries(final)
+            if isinstance(final, UpstreamRejected):
+                self.exchange.route.provider.forget(self.exchange.route.model, self.exchange.upstream)
             raise
         if not isinstance(error, UpstreamLimitReached):
             self._number += 1
@@ -389,7 +392,7 @@ class Attempts:
         """
         route, credential = self.exchange.route, self.exchange.credential
         provider, model = route.provider, route.model.id
-        if not error.asked or isinstance(error, UpstreamRequestTooCostly):
+        if not error.asked or error.reach is Reach.REQUEST:
             return error
         provider.credentials.cool(credential, error, model)
         # Cooled twice: the service is asked for the time of the next quota, and meanwhile no other request may take it.

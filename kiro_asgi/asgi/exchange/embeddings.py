@@ -25,13 +25,22 @@ from kiro_asgi.asgi.scheduling import Offload, Pace
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import EmbeddingDialect, ParsedEmbeddings
 from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, UpstreamProtocolError
+from kiro_asgi.failures.report import document_of
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.model.embeddings import WIDTH, EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Usage, UsageSource
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
 from kiro_asgi.stages.estimate import Estimator
-from kiro_asgi.upstreams.base import Credential, Embedder, EmbeddingReader, Rendered, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import (
+    AdaptableEmbedder,
+    Credential,
+    Embedder,
+    EmbeddingReader,
+    Rendered,
+    Upstream,
+    UpstreamRequest,
+)
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 
 _SLICE: Final = 2 * 1024
@@ -196,8 +205,15 @@ class EmbeddingExchange:
         return evolve(self, route=route)
 
     async def adapted(self, error: KiroAsgiError, offload: Offload) -> EmbeddingExchange | None:
-        """``None``: there is no other form."""
-        return None
+        """The same request in another form, where *error* shows that the form was refused; else ``None``."""
+        if not isinstance(self.embedder, AdaptableEmbedder):
+            return None
+        document = document_of(self.rendered.request.body)
+        changed = self.embedder.adapt_after_error(error, document)
+        if changed is None:
+            return None
+        self.made.rendered = None
+        return evolve(self, embedder=changed).made_ready()
 
     def reminded(self, complaint: str) -> EmbeddingExchange:
         """The same: vectors break no promise."""
@@ -314,6 +330,7 @@ class EmbeddingReading(AnswerReading[EmbeddingExchange, EmbeddingOutput]):
         self._output.put([Embeddings(tuple(vectors), usage.input_tokens)])
         self._output.turn = self._pace.turns().next
         await self._output.finish()
+        self._exchange.route.provider.learn_embedding(self._exchange.route.model, self._exchange.embedder)
 
     def _accept(self, content_type: str) -> None:
         require_media_type(content_type, (JSON,))

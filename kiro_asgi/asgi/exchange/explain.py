@@ -34,7 +34,7 @@ from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import CATALOGUE, Rule
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.stages.own import OwnStage
-from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
+from kiro_asgi.upstreams.base import PLACEHOLDER, ModelCard
 from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
@@ -66,7 +66,6 @@ def guess(body: bytes, apis: Sequence[DialectManifest]) -> DialectManifest:
     return max(apis, key=lambda api: api.likeness(request))
 
 
-PLACEHOLDER: Final = Credential(CredentialKind.API_KEY, "placeholder")
 """Stands in for every credential, so that no real one is shown."""
 
 

@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 from uuid import UUID, uuid4
 
 from attrs import define, evolve, field, frozen
@@ -21,13 +22,17 @@ from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
 from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import StreamSettings
-from kiro_asgi.errors import ContextTooLong
+from kiro_asgi.errors import ContextTooLong, UpstreamError
 from kiro_asgi.model.history import longest_that_fits
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.call_signatures import signature_keys, unsigned_calls
 from kiro_asgi.stages.estimate import Calibration, Estimator
-from kiro_asgi.upstreams.base import Credential, NamingUpstream, Rendered, Upstream
+from kiro_asgi.upstreams.base import PLACEHOLDER, Credential, NamingUpstream, Rendered, Upstream
+
+_TOOLS: Final = frozenset({"tools"})
+_NOTHING: Final = frozenset[str]()
+"""Members of a request by which what is remembered of refusals is limited."""
 
 
 @frozen
@@ -85,7 +90,9 @@ class ExchangeFactory(Settler[ClientRequest]):
         credential = await route.provider.credentials.get(route.model.id)
         source = request.passthrough
         if source is not None:
-            reason = reason_to_translate(source, route.provider, route.model, self._stream, request.stages)
+            reason = reason_to_translate(
+                source, route.provider, route.model, self._stream, request.stages, request.principal
+            )
             if reason is None:
                 translate = partial(self._translated, request)
                 return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
@@ -99,7 +106,9 @@ class ExchangeFactory(Settler[ClientRequest]):
         if not request.is_read:
             await self._offload.run(request.size, lambda: request.parsed)
         parsed = request.parsed
-        upstream = upstream or provider.asking(model, parsed.prompt.demands)
+        upstream = upstream or provider.asking(
+            model, parsed.prompt.demands, request.principal, members=_TOOLS if parsed.prompt.tools else _NOTHING
+        )
         prompt = await self._attachments.fetched(parsed.prompt, provider.setup.upstream.fetches, request.hold)
         if prompt is not parsed.prompt:  # another upstream need not fetch it again
             request.replace_prompt(prompt)
@@ -158,7 +167,10 @@ class ExchangeFactory(Settler[ClientRequest]):
 
     async def _counted(self, prompt: Prompt, size: int, hold: Callable[[int], None], route: Route) -> int:
         provider, model = route.provider, route.model
-        credential = await provider.credentials.get()
+        try:
+            credential = await provider.credentials.get()
+        except UpstreamError:  # the number is the gateway's own: nothing is asked of the service
+            credential = PLACEHOLDER
         prompt = await self._attachments.fetched(prompt, provider.setup.upstream.fetches, hold)
 
         def estimated() -> float:
@@ -174,7 +186,8 @@ class ExchangeFactory(Settler[ClientRequest]):
         route, upstream = exchange.route, exchange.upstream
         if (member := answer.thinking_member) and isinstance(upstream, NamingUpstream):
             upstream = upstream.naming_thinking(member)
-        route.provider.learn(route.model, upstream, exchange.parsed.prompt.demands)
+        prompt, principal = exchange.parsed.prompt, exchange.request.principal
+        route.provider.learn(route.model, upstream, principal, exchange.rendered, prompt.demands)
         if not answer.resumed:  # a prompt that was read several times was counted several times
             self._calibration.observe(route.model.id, exchange.estimate.uncalibrated, answer.end.usage)
         if calls := answer.call_signatures:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -13,7 +12,8 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.dialects.model_list import Listing
 from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, UpstreamQuotaSpent
-from kiro_asgi.limits import ADAPTED_MODELS
+from kiro_asgi.failures.memory import Memory
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
@@ -26,7 +26,16 @@ from kiro_asgi.model.understood import understood
 from kiro_asgi.net.catalogue import LIST_PATIENCE, NAME_PATIENCE, Catalogue
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.transport import Transport
-from kiro_asgi.upstreams.base import Credential, Embedder, ModelCard, Traits, Upstream
+from kiro_asgi.upstreams.base import (
+    Credential,
+    Embedder,
+    ModelCard,
+    Rendered,
+    Traits,
+    Upstream,
+    remedies_of,
+    remembering,
+)
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.upstreams.settings import Setup
 
@@ -67,6 +76,9 @@ async def _unknown(credential: Credential) -> float | None:
     return None
 
 
+_NO_MEMBERS: Final[Set[str]] = frozenset()
+
+
 def _serves(upstream: Upstream, demands: Iterable[Demand]) -> bool:
     return all(demand.api == upstream.traits.api for demand in demands)
 
@@ -81,8 +93,9 @@ class Provider:
     catalogue: Catalogue
     toolbox: Toolbox
     ask_reset: AskReset = _unknown
-    _learnt: OrderedDict[str, Upstream] = field(init=False, factory=OrderedDict)
-    """Models that have to be asked differently, the one learnt last at the end, and the upstream that does so."""
+    _clock: Callable[[], float] = lambda: 0.0
+    memory: Memory = field(init=False, factory=Memory)
+    """What the service has refused."""
 
     @property
     def dialects(self) -> Iterator[str]:
@@ -90,30 +103,76 @@ class Provider:
         forwardings = (upstream.forwarding for upstream in (self.setup.upstream, *self.setup.others))
         return (each.dialect for each in forwardings if each is not None)
 
-    def asking(self, model: ModelCard, demands: tuple[Demand, ...] = ()) -> Upstream:
-        """The upstream as it asks *model*, by all that is known of refusals.
+    def asking(
+        self,
+        model: ModelCard,
+        demands: tuple[Demand, ...] = (),
+        principal: str = "",
+        *,
+        members: Set[str] = _NO_MEMBERS,
+    ) -> Upstream:
+        """The upstream as it asks *model* for *principal*, by all that is known of refusals.
 
         Where the service has several APIs, and that which is usual for the model has no place for what a request
         *demands*, the one that has.
+
+        Args:
+            model: The model.
+            demands: What only services of one API can be asked.
+            principal: Whose request it is.
+            members: What the request has, by which some refusals are limited: ``tools``.
         """
-        usual = self._learnt.get(model.id)
-        if usual is None:
-            usual = self.setup.upstream if self.setup.choose is None else self.setup.choose(model)
+        usual = self.setup.upstream if self.setup.choose is None else self.setup.choose(model)
+        if known := self.known(model, principal):
+            elsewhere = (each for each in known if each.upstream is not None and each.condition <= members)
+            usual = remembering(next((each.upstream for each in elsewhere), usual), known)
         if not demands or _serves(usual, demands):
             return usual
         return next((each for each in (self.setup.upstream, *self.setup.others) if _serves(each, demands)), usual)
 
-    def learn(self, model: ModelCard, upstream: Upstream, demands: tuple[Demand, ...]) -> None:
-        """Ask *model* the way that *upstream* does from now on: it has just got an answer.
+    def known(self, model: ModelCard, principal: str = "") -> tuple[Remedy, ...]:
+        """What is known of refusals of requests of *principal* for *model*."""
+        return self.memory.of(model.id, principal, self._clock())
+
+    def learn_embedding(self, model: ModelCard, embedder: Embedder) -> None:
+        """Ask *model* the way that *embedder* does for a while: the gateway writes all that a service can refuse."""
+        if remedies := getattr(embedder, "remedies", ()):
+            self.memory.learn(model.id, "", remedies, frozenset(), self._clock())
+
+    def forget(self, model: ModelCard, upstream: Any) -> None:
+        """Forget what *upstream* did otherwise for *model*: it was refused all the same."""
+        if remedies := remedies_of(upstream):
+            self.memory.forget(model.id, remedies)
+
+    def adaptations(self) -> Iterator[Mapping[str, Any]]:
+        """What is remembered of refusals now, for people."""
+        return self.memory.shown(self._clock())
+
+    def learn(
+        self,
+        model: ModelCard,
+        upstream: Upstream,
+        principal: str = "",
+        rendered: Rendered | None = None,
+        demands: tuple[Demand, ...] = (),
+    ) -> None:
+        """Ask *model* the way that *upstream* does for a while: it has just got an answer.
 
         What was asked in another API for what the request *demands* says nothing of other requests.
+
+        Args:
+            model: The model.
+            upstream: Who asked.
+            principal: Whose request it was.
+            rendered: What was answered; ``None`` where all of it is as the client wrote it.
+            demands: As for `asking`.
         """
-        usual = self.asking(model)
-        if upstream is not usual and upstream.traits.learns and self.asking(model, demands) is usual:
-            self._learnt[model.id] = upstream
-            self._learnt.move_to_end(model.id)
-            if len(self._learnt) > ADAPTED_MODELS:
-                self._learnt.popitem(last=False)
+        remedies = remedies_of(upstream)
+        if remedies and not (demands and upstream is self.asking(model, demands)):
+            unread = None if rendered is None else rendered.unread
+            self.memory.learn(model.id, principal, remedies, unread, self._clock())
+        if rendered is not None:
+            self.memory.took(model.id, rendered.document)
 
     @property
     def name(self) -> str:
@@ -294,7 +353,7 @@ class Models:
         """
         embedder, name = route.provider.setup.embedder, route.provider.name
         if embedder is not None and route.model.embeds is not False:
-            return embedder
+            return remembering(embedder, route.provider.known(route.model))
         what = f"{route.model.id[:100]} of {name} makes no embeddings" if embedder else f"{name} has no embeddings"
         able = " or ".join(each.name for each in self._ordered() if each.setup.embedder is not None)
         hint = f"name an embedding model of {able}" if able else "no service that is set up here has any"

@@ -29,11 +29,16 @@ from kiro_asgi.errors import (
     AnswerTooLarge,
     ContextTooLong,
     KiroAsgiError,
+    RequestError,
     ServiceReply,
+    UpstreamDenied,
     UpstreamFault,
     UpstreamRejected,
 )
-from kiro_asgi.limits import REFUSAL_BYTES
+from kiro_asgi.failures.members import blames_member
+from kiro_asgi.failures.remedies import mended
+from kiro_asgi.failures.report import document_of
+from kiro_asgi.limits import REFUSAL_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import Event, Usage, UsageSource
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.media_types import essence
@@ -45,10 +50,10 @@ from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
 from kiro_asgi.stages.own import OwnStage
 from kiro_asgi.stages.thinking import KEPT
-from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream
+from kiro_asgi.upstreams.base import Credential, Forwarding, ModelCard, Rendered, Upstream, remedies_of
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON
 from kiro_asgi.upstreams.settings import AnswerOptions
-from kiro_asgi.wire.json import JsonError, loads
+from kiro_asgi.wire.json import dumps, loads
 
 _BYTES_A_TOKEN: Final = 4
 
@@ -68,6 +73,9 @@ class PassthroughCandidate:
     stream: StreamSettings
     stages: tuple[OwnStage, ...] = ()
     """The application's own."""
+
+    taught: bool = False
+    """Whether the service has taught the upstream a rule."""
 
     def asks(self, *kinds: Ask) -> bool:
         """Whether the request asks for any of *kinds*."""
@@ -95,6 +103,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         "relay.never",
         "The operator has set ``stream.relay`` to ``never``.",
         lambda c: c.stream.relay == "never",
+    ),
+    Reason(
+        "service.taught",
+        "The service has refused such a request, and an answer is to be had only in the gateway's own form.",
+        lambda c: c.taught,
     ),
     Reason(
         "service.other",
@@ -229,13 +242,16 @@ def reason_to_translate(
     model: ModelCard,
     stream: StreamSettings,
     stages: tuple[OwnStage, ...] = (),
+    principal: str = "",
 ) -> Reason | None:
-    """Why *request* does not go to *provider* as it is; ``None`` where it does."""
+    """Why *request* of *principal* does not go to *provider* as it is; ``None`` where it does."""
+    upstream = asked(request, provider, model, principal)
     return reason_against(
         PassthroughCandidate(
             peek=request.peek,
             dialect=request.dialect,
-            forwarding=provider.asking(model).forwarding,
+            forwarding=upstream.forwarding,
+            taught=any(each.place is None and each.rule for each in remedies_of(upstream)),
             model=model,
             toolbox=provider.toolbox,
             answer_options=provider.setup.answer_options,
@@ -243,6 +259,16 @@ def reason_to_translate(
             stages=stages,
         )
     )
+
+
+def asked(request: PassthroughRequest, provider: Provider, model: ModelCard, principal: str) -> Upstream:
+    """Who asks *model* for a request that may go on as it is."""
+    tools = _TOOLS if Ask.TOOLS in request.peek.asks else _NOTHING
+    return provider.asking(model, principal=principal, members=tools)
+
+
+_TOOLS: Final = frozenset({"tools"})
+_NOTHING: Final = frozenset[str]()
 
 
 def parsed_request_of(peek: RequestPeek) -> ParsedRequest:
@@ -258,8 +284,11 @@ def render_passthrough(
     forwarding = upstream.forwarding
     assert forwarding is not None, "an upstream that has no client's API"
     peek = source.peek
-    request = forwarding.request(peek.renamed(model.id), credential, source.headers, model, peek.stream)
-    return Rendered(request)
+    body = peek.renamed(model.id)
+    if remedies := remedies_of(upstream):
+        document, applied = mended(loads(body, max_depth=REQUEST_DEPTH), remedies)
+        body = dumps(document) if applied else body
+    return Rendered(forwarding.request(body, credential, source.headers, model, peek.stream))
 
 
 @frozen(kw_only=True)
@@ -289,7 +318,7 @@ class PassthroughExchange:
         translate: Callable[[Route, Credential, Upstream], Awaitable[Readable]],
     ) -> PassthroughExchange:
         """The exchange for *request*, which goes on as *source*."""
-        upstream = route.provider.asking(route.model)
+        upstream = asked(source, route.provider, route.model, request.principal)
         return cls(
             request=request,
             source=source,
@@ -357,15 +386,32 @@ class PassthroughExchange:
         return evolve(self, route=route)
 
     async def adapted(self, error: KiroAsgiError, offload: Offload) -> Readable | None:
-        """The request translated, where *error* shows that the model is to be asked by another API; else ``None``: a
-        request that goes through is not changed.
+        """The same request without what *error* refuses, or with its other name; translated, where that takes more than
+        a change of members, or where the gateway has to do what the service does not; else ``None``.
 
         Raises:
-            RequestError: The other API has no place for something in the prompt.
+            RequestError: The request has no place for something in the prompt when it is translated.
         """
-        forwarding = self.upstream.forwarding
-        other = None if forwarding is None else forwarding.other_api(error)
-        return None if other is None else await self.translate(self.route, self.credential, other)
+        if not isinstance(error, UpstreamRejected | UpstreamDenied):
+            return None
+        document = loads(self.rendered.request.body, max_depth=REQUEST_DEPTH)
+        changed = self.upstream.adapt_after_error(error, evolve(self.rendered, document=document))
+        if changed is None:
+            return None if not blames_member(error) else await self._translated(self.upstream, document)
+        latest = remedies_of(changed)[-1]
+        if latest.place is None or latest.feature in _KEPT_HERE or changed.forwarding is None:
+            return await self._translated(changed, document)
+        rendered = render_passthrough(self.source, changed, self.route.model, self.credential)
+        same = rendered.request.body == self.rendered.request.body
+        return None if same else evolve(self, upstream=changed, rendered=rendered)
+
+    async def _translated(self, upstream: Upstream, document: Any) -> Readable | None:
+        """The request translated for *upstream*; ``None`` where that says the same as *document*, or cannot be."""
+        try:
+            translated = await self.translate(self.route, self.credential, upstream)
+        except RequestError:
+            return None
+        return None if translated.rendered.document == document else translated
 
     def reminded(self, complaint: str) -> PassthroughExchange:
         """The same: an answer that is not read breaks no promise."""
@@ -545,6 +591,9 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
         if not self._stage.ended:  # what came before a failure is sent first: it must not matter how it was cut
             await self._push()
         await self._output.finish()
+        exchange = self._exchange
+        if remedies_of(exchange.upstream):
+            exchange.route.provider.learn(exchange.route.model, exchange.upstream, exchange.request.principal)
 
     def _accept(self, content_type: str) -> None:
         exchange, self._stage.tier = self._exchange, self._tier
@@ -585,9 +634,9 @@ def _fault_of(upstream: Upstream) -> Fault:
 
 
 def _is_report(body: bytes) -> bool:
-    """Whether *body* is a JSON object that reports an error."""
-    try:
-        report = loads(body)
-    except JsonError:
-        return False
-    return type(report) is dict and "error" in report
+    """Whether *body* is a JSON object that reports an error as the APIs do."""
+    return "error" in document_of(body)
+
+
+_KEPT_HERE: Final = frozenset({"stop", "stop_sequences", "max_completion_tokens", "max_tokens", "max_output_tokens"})
+"""Members that the gateway keeps itself where the service takes none."""

@@ -303,6 +303,7 @@ class _ProviderFactory:
             catalogue=_catalogue(configured, setup, asker, transport, self._known(setup)),
             toolbox=self._toolbox(setup, asker),
             ask_reset=partial(_reset, asker, setup.quota),
+            clock=self._clocks.steady,
         )
 
     def _known(self, setup: Setup) -> tuple[ModelCard, ...]:

@@ -31,7 +31,6 @@ from kiro_asgi.net.transport import Headers, StopReading
 from kiro_asgi.stages.answer import Answer, Plan, build_pipeline
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.errors import unavailable
 
 
 def _nothing() -> None:
@@ -337,7 +336,7 @@ class AnswerReading(ABC, Generic[Facts, Way]):
         """Raise the error that a status other than 200 stands for."""
         # Before anything parses or logs it: some services quote the key that they refuse.
         body = self._exchange.credential.hidden_in(b"".join(self._chunks))
-        refusal = unavailable(self._exchange.upstream.fault(self.status, self._headers, body), self.status)
+        refusal = self._exchange.upstream.fault(self.status, self._headers, body)
         self._keep(refusal, ServiceReply(self.status, _value(self._headers, b"content-type"), body))
         log_refusal(self._exchange, self.status, self._headers, refusal)
         raise refusal

@@ -18,11 +18,11 @@ from kiro_asgi import errors
 from kiro_asgi.asgi.exchange.facts import Exchange
 from kiro_asgi.asgi.protocol import Scope, header_values
 from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.texts import redacted
 from kiro_asgi.model.events import MessageEnd, Notice
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prices import Money
 from kiro_asgi.net.transport import Headers
-from kiro_asgi.upstreams.errors import redacted
 
 _log = getLogger("kiro_asgi")
 

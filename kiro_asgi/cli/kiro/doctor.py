@@ -16,6 +16,7 @@ from kiro_asgi.cli import doctor_checks
 from kiro_asgi.cli.doctor_checks import GENERAL, PATIENCE, Finding, Questions, Verdict, failed, masked
 from kiro_asgi.config import Settings
 from kiro_asgi.errors import ConfigError, KiroAsgiError, NotTheUpstream, UpstreamRejected, UpstreamTokenInvalid
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.net.credentials.pool import Credentials
 from kiro_asgi.net.credentials.sources import open_source
@@ -23,7 +24,6 @@ from kiro_asgi.net.transport import Transport
 from kiro_asgi.state.base import Store
 from kiro_asgi.upstreams.access import SignIns
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind
-from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.account import UsageLimits, parse_limits
 from kiro_asgi.upstreams.kiro.hosts import GENERATION, REGIONS, region_of
 from kiro_asgi.upstreams.kiro.settings import KiroSettings

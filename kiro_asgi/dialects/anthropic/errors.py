@@ -26,6 +26,7 @@ from kiro_asgi.errors import (
     Unauthorized,
     UnknownModel,
     UpstreamLimitSpent,
+    UpstreamModelDenied,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -56,6 +57,7 @@ _TYPES: Final[Mapping[type, bytes]] = MappingProxyType(
         LimitSpent: b"billing_error",
         UpstreamLimitSpent: b"billing_error",
         UpstreamQuotaSpent: b"billing_error",
+        UpstreamModelDenied: b"not_found_error",
         UpstreamRejected: b"invalid_request_error",
     }
 )

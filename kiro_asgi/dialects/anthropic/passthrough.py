@@ -119,6 +119,7 @@ def _error(error: KiroAsgiError, _: ResponseMeta) -> list[bytes]:
 
 
 MESSAGES_FORMAT: Final = Format(
+    content=frozenset({"content"}),
     heartbeat=encode_sse("ping", b'{"type":"ping"}'),
     relevant=re.compile(rb'"(?:message_(?:start|delta|stop)|error)"'),
     read=_read,

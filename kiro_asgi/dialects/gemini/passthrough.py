@@ -103,6 +103,7 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 
 
 GENERATED: Final = Format(
+    content=frozenset({"candidates", "promptFeedback"}),
     heartbeat=_EMPTY_EVENT,
     early_heartbeat=_EMPTY_EVENT,
     relevant=re.compile(rb'"(?:finishReason|usageMetadata|promptFeedback|error)"'),

@@ -160,6 +160,7 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 
 
 COMPLETIONS: Final = Format(
+    content=frozenset({"choices"}),
     heartbeat=encode_comment("ping"),
     relevant=re.compile(rb'"(?:error"|usage"\s*:\s*\{|finish_reason"\s*:\s*")'),
     done=_DONE,

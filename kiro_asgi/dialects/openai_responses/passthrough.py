@@ -180,6 +180,7 @@ def _error(error: KiroAsgiError, meta: ResponseMeta) -> list[bytes]:
 
 
 RESPONSES: Final = Format(
+    content=frozenset({"output"}),
     heartbeat=encode_comment("ping"),
     relevant=re.compile(rb'"(?:response\.(?:completed|incomplete|failed)|error)"'),
     read=_read,

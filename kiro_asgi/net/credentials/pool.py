@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from logging import getLogger
 from math import inf
@@ -74,6 +74,9 @@ class Credentials:
     async def get(self, model: str = "", *, exclude: Collection[Credential] = ()) -> Credential:
         """Return the first credential that is not cooling down and not among *exclude*, refreshed if that is due.
 
+        Where there is none, one that was refused for other models alone is used all the same: what a service says of a
+        credential may be about one model, and a gateway with one credential must not be closed by it.
+
         Args:
             model: The model whose answer is wanted; empty for any other request.
             exclude: Credentials that must not be used.
@@ -83,13 +86,16 @@ class Credentials:
                 ``credentials.login`` means that only signing in again helps.
         """
         tried = {credential.source for credential in exclude}
+        left = [state for state in self._states if state.name not in tried]
         errors: list[KiroAsgiError] = []
-        for state in self._states:
-            if state.name not in tried:
-                try:
-                    return await state.take(model)
-                except KiroAsgiError as error:
-                    errors.append(error)
+        for state in left:
+            try:
+                return await state.take(model)
+            except KiroAsgiError as error:
+                errors.append(error)
+        for state in left:
+            with suppress(KiroAsgiError):
+                return await state.take_all_the_same(model)
         if not errors:
             raise UpstreamDenied("there is no other credential", code="credentials.none")
         raise min(errors, key=lambda error: inf if error.retry_after is None else error.retry_after)

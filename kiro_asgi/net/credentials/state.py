@@ -10,7 +10,7 @@ A credential that is at fault cools down (`Cooldown`); what that means for the r
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from logging import getLogger
@@ -23,9 +23,9 @@ from attrs import define, evolve, field, frozen
 from kiro_asgi.config.gateway import RetrySettings
 from kiro_asgi.errors import (
     KiroAsgiError,
+    Reach,
     UpstreamDenied,
     UpstreamError,
-    UpstreamModelQuotaSpent,
     UpstreamQuotaSpent,
     UpstreamSuspended,
     UpstreamSuspicious,
@@ -139,11 +139,12 @@ class CredentialState:
         if self._refresher is not None and self._refresher.token is not None and self._refresher.token.access_token:
             self._adopt(self._refresher.token, self._margin)  # a refresh token alone is due for renewal
 
-    async def take(self, model: str = "") -> Credential:
+    async def take(self, model: str = "", *, spare: Collection[Cooldown] = ()) -> Credential:
         """Return the credential.  A refresh that is due is waited for only where there is no valid token.
 
         Args:
             model: The model that it is used for; empty for anything but answers.
+            spare: Cooldowns that do not count.
 
         Raises:
             KiroAsgiError: It cools down, or there is no valid token; `retry_after` is the time to the next try.
@@ -153,7 +154,8 @@ class CredentialState:
             with anyio.move_on_after(_READ_AGAIN):
                 await self._read_again()
         for cooldown in self._cooldowns(model):
-            cooldown.check(self._clocks.steady())
+            if cooldown not in spare:
+                cooldown.check(self._clocks.steady())
         if not self._is_valid() and self._needs_refresh():
             with _wait_limit(self.name):
                 await self._refresh_or_wait()
@@ -168,6 +170,15 @@ class CredentialState:
         if self._credential is None or not self._is_valid():
             raise self._unavailable()
         return self._at_hosts(self._credential)
+
+    async def take_all_the_same(self, model: str) -> Credential:
+        """Return the credential although it was refused for another model: what was said may be about that alone.
+
+        Raises:
+            KiroAsgiError: It was refused for *model*, too, or rests for another reason.
+        """
+        own = self._own_cooldown
+        return await self.take(model, spare=(own,) if own.is_refusal else ())
 
     async def renew(self, refused: Credential) -> Credential | None:
         """Replace *refused* by a newer credential; ``None`` where a newer one is no remedy.
@@ -211,12 +222,13 @@ class CredentialState:
             KiroAsgiError: It cools down, and another request may be its probe already.
         """
         began, cooldowns = self._clocks.steady(), self._cooldowns(model)
+        cooldowns = tuple(each for each in cooldowns if each is not self._own_cooldown or not each.is_refusal)
         for cooldown in cooldowns:
             cooldown.check(began)
         trying = [cooldown for cooldown in cooldowns if cooldown.start(began)]
 
         def accepted() -> None:
-            for cooldown in cooldowns:
+            for cooldown in self._cooldowns(model):
                 cooldown.succeed(began)
 
         try:
@@ -226,13 +238,17 @@ class CredentialState:
                 cooldown.stop()
 
     def cool_down(self, error: KiroAsgiError, model: str) -> None:
-        """Start a cooldown after *error*; for *model* alone where the error is about that."""
-        cooldown = self._own_cooldown
-        if isinstance(error, UpstreamModelQuotaSpent):
+        """Start a cooldown after *error*: for *model* alone where the error is about that.
+
+        A credential that is refused rests for the model, too: once others may be asked for again, this one may not.
+        """
+        now, is_refused = self._clocks.steady(), isinstance(error, UpstreamDenied) and not isinstance(error, BARRED)
+        if error.reach is Reach.PAIR or is_refused:
             if model not in self._models and len(self._models) >= RESTING_MODELS:
                 del self._models[next(iter(self._models))]
-            cooldown = self._models.setdefault(model, Cooldown(self._policy))
-        cooldown.fail(error, self._clocks.steady())
+            self._models.setdefault(model, Cooldown(self._policy)).fail(error, now)
+        if error.reach is not Reach.PAIR:
+            self._own_cooldown.fail(error, now)
 
     def cooldowns(self) -> Iterator[tuple[str, KiroAsgiError, float]]:
         """Name, cause and seconds left of each cooldown that is active now."""
@@ -421,7 +437,8 @@ class Cooldown:
     =====================================  =============================================  =============================
     fault                                  cools down for                                 meanwhile
     =====================================  =============================================  =============================
-    the credential is refused (401, 403)   `refused_base`, doubled up to `refused_cap`    no request
+    the credential is refused              `refused_base`, doubled up to `refused_cap`    no request for the same model
+    it may not ask for the model           the same, for the model alone                  no request for it
     its quota is spent                     the time to the reset, where that is known     one request each `quota_probe`
     suspicious activity, a suspension      `suspicion`                                    no request
     =====================================  =============================================  =============================
@@ -445,6 +462,11 @@ class Cooldown:
     _probing: bool = field(init=False, default=False)
     _refusals: int = field(init=False, default=0)
     """Refusals in a row."""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether its cause is a refusal of the credential, and neither its quota nor a suspension."""
+        return isinstance(self.fault, UpstreamDenied) and not isinstance(self.fault, BARRED)
 
     def left(self, now: float) -> float:
         """Seconds until the next request may go out; 0 where there is no cooldown."""

@@ -23,6 +23,9 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.errors import NotTheUpstream, UpstreamProtocolError
+from kiro_asgi.failures.meanings import UNEXPLAINED, error_of
+from kiro_asgi.failures.report import document_of, failure, report_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     Delta,
@@ -56,11 +59,10 @@ from kiro_asgi.upstreams.anthropic.blocks import (
     index_of,
     opener_of,
 )
-from kiro_asgi.upstreams.anthropic.errors import event_fault
+from kiro_asgi.upstreams.anthropic.errors import MEANINGS
 from kiro_asgi.upstreams.base import UpstreamRequest
+from kiro_asgi.upstreams.declined import declined, recommended
 from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
-from kiro_asgi.upstreams.errors import clean, declined, recommended, report_of
-from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, WholeBody
 from kiro_asgi.upstreams.tiers import served
@@ -79,9 +81,9 @@ class WholeMessage(WholeBody):
 
     def flush(self) -> Iterator[JsonEvent]:
         """The events."""
-        message = report_of(bytes(self._body))
+        message = document_of(bytes(self._body))
         if report := report_in(message, content={"content"}):
-            raise event_fault(report)
+            raise error_of(failure(report), MEANINGS)
         if text_of(message, "type") != "message":
             raise NotTheUpstream(
                 "the service answered with JSON that is not a message: check its endpoint", code="upstream.content_type"
@@ -266,7 +268,7 @@ class MessageEvents:
 
     def _refuse(self, event: JsonEvent) -> None:
         if report := report_in(event.value, event.name, _TYPED):
-            raise event_fault(report)
+            raise error_of(failure(report, event.name, message=UNEXPLAINED), MEANINGS)
 
     def _members(self, members: Mapping[str, Any]) -> Iterable[Delta]:
         """Members of the message, which clients may be given at its end."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, evolve, field
 
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
     UNAVAILABLE,
@@ -34,7 +35,6 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.prompt import Part, Role, Text, ToolCallPart, ToolResult, Turn
 from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.model.unread import Unread, accumulated
-from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.media import embedded, fenced, linked, printed
 from kiro_asgi.upstreams.unread import ARGUMENTS, arguments_in, others, unplaced
 from kiro_asgi.wire.json import JsonError, loads, object_of, objects_of, text_of

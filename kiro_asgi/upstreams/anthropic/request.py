@@ -66,12 +66,10 @@ from kiro_asgi.upstreams.anthropic.content import (
     marked,
     unmarked,
 )
-from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.models import ClaudeFamily, listed_family
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.models import BUDGETS, MIN_BUDGET, effort_of, nearest_effort
-from kiro_asgi.wire.json import object_of
 
 GREATEST: Final = 32_000
 """Tokens of a budget for the strongest efforts."""
@@ -317,11 +315,8 @@ def _choice(prompt: Prompt, names: WireNames) -> dict[str, Any]:
 
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 
-FORM_RULES: Final[Mapping[str, str]] = MappingProxyType(
-    {"adapted.output_format": FORM_UNKNOWN, "adapted.output_schema": FORM}
-)
-"""Rule by which the prompt states a schema, to the code of the refusal that puts it in force."""
-
+FORM_RULES: Final = frozenset({"adapted.output_format", "adapted.output_schema"})
+"""Rules by which the prompt states a schema, in the place of the service."""
 
 WORDS: Final = Words(
     tier=("service_tier",),
@@ -420,37 +415,8 @@ def document(prompt: Prompt, model: ModelCard, options: MessagesOptions, user_id
         bounded(fields, blocks.marked, notes)
     if MARK in fields or blocks.marked or any(MARK in part for part in (*tools, *fields.get("system", ()))):
         write.written.add(MARK)
-    if options.custom:
-        _leave_out(fields, write)
     guaranteed = form is not None and form.exact and not options.custom
     return MessagesBody(fields, names, notes, guaranteed, frozenset(write.written), said)
-
-
-_DISPENSABLE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "display": ("thinking", "display"),
-        "thinking": ("thinking",),
-        "effort": ("output_config", "effort"),
-        "output_config": ("output_config",),
-        "temperature": ("temperature",),
-        "top_p": ("top_p",),
-        "top_k": ("top_k",),
-        "metadata": ("metadata",),
-    }
-)
-"""Names to the ways to members without which a server that copies the API still answers what was asked."""
-
-
-def _leave_out(fields: dict[str, Any], write: WriteBack) -> None:
-    """Take those out of the body that are not sent, or that the server has refused; the others may be refused."""
-    for name, (*outer, member) in _DISPENSABLE.items():
-        holder = fields.get(outer[0]) if outer else fields
-        if not isinstance(holder, dict) or member not in holder or "format" in object_of(holder[member]):
-            continue  # the schema of an answer is a promise
-        if (rule := write.rule_against(name)) and write.notes.applies(rule, name):
-            del holder[member]
-        else:
-            write.written.add(name)
 
 
 _BEGUN: Final = frozenset({"thinking", "tool_choice", "output_format"})
@@ -459,7 +425,7 @@ _BEGUN: Final = frozenset({"thinking", "tool_choice", "output_format"})
 
 def _form(prompt: Prompt, family: ClaudeFamily, options: MessagesOptions, notes: Notes) -> CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
-    if not prompt.schema or not family.formed or FORM_RULES.keys() & set(options.adaptations):
+    if not prompt.schema or not family.formed or FORM_RULES & set(options.adaptations):
         return None
     return compiled(prompt.schema, notes)
 

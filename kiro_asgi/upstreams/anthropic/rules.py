@@ -21,7 +21,7 @@ RULES: Final = listed(
         "The schema of the answer is stated in the system text, as the service refused it.",
         _FORM,
     ),
-    "adapted.unread",
+    "adapted.field",
     "fields.withheld",
     "system.attribution",
     "tools.as_function",

@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from attrs import Attribute, define, evolve, field, frozen, setters
 
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.meanings import Own
+from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN, SIGNATURE
+from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.limits import API_HEADER_CHARACTERS, API_HEADERS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask, betas_in
@@ -27,10 +29,9 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.blocks import API
-from kiro_asgi.upstreams.anthropic.errors import SIGNATURE, fault
+from kiro_asgi.upstreams.anthropic.errors import MEANINGS
 from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
 from kiro_asgi.upstreams.anthropic.request import (
-    FORM_RULES,
     LAST_SAMPLED,
     WORDS,
     MessagesOptions,
@@ -190,9 +191,6 @@ class MessagesForwarding:
             or (Ask.OWN_LINE in asks and is_custom(self._endpoint.endpoint))
         )
 
-    def other_api(self, error: KiroAsgiError) -> None:
-        """``None``: the service has one API."""
-
     def request(
         self,
         body: bytes,
@@ -205,10 +203,25 @@ class MessagesForwarding:
         return self._endpoint.pass_on(credential, body, headers)
 
 
-ADAPTED: Final = "adapted.signatures"
+def thought(document: Mapping[str, Any]) -> bool:
+    """Whether a body hands thinking back, in this API or in Converse."""
+    blocks = [block for message in document["messages"] for block in message["content"]]
+    return any("reasoningContent" in block or str(block.get("type", "")).endswith("thinking") for block in blocks)
 
-LASTING: Final = ("adapted.output_format",)
-"""Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
+
+def held_to_schema(document: Mapping[str, Any]) -> bool:
+    """Whether a body holds the answer to a schema, in this API or in Converse."""
+    return "format" in document.get("output_config", {}) or "outputConfig" in document
+
+
+SIGNATURES: Final = "adapted.signatures"
+
+LESSONS: Final = (
+    # Another conversation has other signatures, and another schema.
+    Lesson(SIGNATURES, SIGNATURES, (SIGNATURE,), helps=thought, lasting=False),
+    Lesson("adapted.output_format", "adapted.output_format", (FORM_UNKNOWN,), helps=held_to_schema),
+    Lesson("adapted.output_schema", "adapted.output_schema", (FORM,), helps=held_to_schema, lasting=False),
+)
 
 
 def _check_betas(instance: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
@@ -234,8 +247,8 @@ class AnthropicUpstream(DirectUpstream):
     bearer: bool = False
     """Whether API keys go into ``Authorization`` as tokens do, instead of ``x-api-key``."""
 
-    adaptations: tuple[str, ...] = ()
-    """Adaptations by `adapt_after_error`, by the names of its rules."""
+    meanings: ClassVar[Own] = MEANINGS
+    lessons: ClassVar[tuple[Lesson, ...]] = LESSONS
 
     words: Words = field()
     """Of how requests are handled: Anthropic's, which has tiers of its own."""
@@ -251,8 +264,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @traits.default
     def _make_traits(self) -> Traits:
-        learns = bool(self.adaptations or self.refused) and set(self.adaptations) <= set(LASTING)
-        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, learns=learns, api=API, words=self.words)
+        return Traits(runs=frozenset({WEB_SEARCH}), cites=True, strict=True, api=API, words=self.words)
 
     @_endpoint.default
     def _make_endpoint(self) -> MessagesEndpoint:
@@ -279,25 +291,26 @@ class AnthropicUpstream(DirectUpstream):
         """
         options = MessagesOptions(
             version=self.version,
-            replay_thinking=self.replay_thinking,
-            adaptations=self.adaptations,
+            replay_thinking=self.replay_thinking and SIGNATURES not in self.learnt,
+            adaptations=self.learnt,
             custom=self._endpoint.is_custom(credential),
             words=self.words,
-            without=unsent(self.withheld, self.refused),
+            without=unsent(self.withheld),
         )
         body = document(prompt, model, options, conversation)
-        request = self._endpoint.ask(credential, dumps(body.document), prompt.betas)
+        sent = self.mended(body.document, body.notes)
+        request = self._endpoint.ask(credential, dumps(sent), prompt.betas)
         return Rendered(
             request,
             body.names.changed(),
             argument_names=body.names.arguments,
             stop=blank_stops(prompt.sampling),
             notes=body.notes.found(),
-            document=body.document,
+            document=sent,
             formed=body.formed,
             unread=body.unread,
             crossed=body.crossed,
-            turn=partial(PausableTurn, request, body.document) if may_pause(body.document) else None,
+            turn=partial(PausableTurn, request, sent) if may_pause(sent) else None,
         )
 
     def fetches(self, part: Attachment) -> bool:
@@ -311,23 +324,6 @@ class AnthropicUpstream(DirectUpstream):
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
         return reader(content_type), MessageEvents()
-
-    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.anthropic.errors`."""
-        return fault(status, headers, body)
-
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> AnthropicUpstream | None:
-        """This upstream without what *error* refuses: earlier thinking, for its signature, or the schema of the answer,
-        which the prompt then states; ``None`` where that does not help, or was tried already."""
-        if "format" in rendered.document.get("output_config", {}):
-            rule = next((rule for rule, code in FORM_RULES.items() if code == error.code), "")
-            if rule:
-                return evolve(self, adaptations=(*self.adaptations, rule))
-        if error.code != SIGNATURE:
-            return self.without_refused(error, rendered)
-        if not _thought(rendered.document):
-            return None
-        return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, ADAPTED))
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.anthropic.request`."""
@@ -348,11 +344,6 @@ class AnthropicUpstream(DirectUpstream):
     def normalise(self, model: str) -> str:
         """One spelling for every known way to write a model's name."""
         return normalise(model)
-
-
-def _thought(document: Mapping[str, Any]) -> bool:
-    """Whether a body hands thinking back."""
-    return any(block["type"].endswith("thinking") for message in document["messages"] for block in message["content"])
 
 
 def set_up(configured: Configured[AnthropicSettings]) -> Setup:

@@ -17,6 +17,9 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.failures.meanings import error_of
+from kiro_asgi.failures.report import document_of, failure, names_failure, report_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import BODY_BYTES, NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
@@ -37,12 +40,11 @@ from kiro_asgi.model.signatures import unless_unsigned
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import Reports, converse_counts
 from kiro_asgi.stages.ending import MISSING
-from kiro_asgi.upstreams.bedrock.errors import exception_fault
+from kiro_asgi.upstreams.bedrock.errors import MEANINGS
 from kiro_asgi.upstreams.bedrock.interpreter import CODE, RESULT, Ran
 from kiro_asgi.upstreams.bedrock.request import SERVED
+from kiro_asgi.upstreams.declined import declined
 from kiro_asgi.upstreams.ends import Meaning, end_of, kept, unknown, word_in
-from kiro_asgi.upstreams.errors import clean, declined, report_of
-from kiro_asgi.upstreams.failures import names_failure, report_in
 from kiro_asgi.upstreams.headers import JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent
 from kiro_asgi.upstreams.media import embedded
@@ -386,7 +388,12 @@ def _header(frame: Frame, name: str) -> str:
 
 def _exception(frame: Frame, event: str) -> Exception:
     name = _header(frame, ":exception-type") or _header(frame, ":error-code") or event
-    return exception_fault(name, {"message": _header(frame, ":error-message"), **report_of(frame.payload)})
+    report = failure(document_of(frame.payload), name, message=clean(_header(frame, ":error-message")) or _ended(name))
+    return error_of(report, MEANINGS)
+
+
+def _ended(name: str) -> str:
+    return f"the answer ended with {clean(name)[:60] or 'an unnamed exception'}"
 
 
 @define
@@ -411,9 +418,9 @@ class WholeAnswer:
 
     def flush(self) -> Iterator[Delta]:
         """The deltas."""
-        answer = report_of(bytes(self._body))
+        answer = document_of(bytes(self._body))
         if report := report_in(answer):
-            raise exception_fault(text_of(answer, "__type"), report["error"])
+            raise error_of(failure(report), MEANINGS)
         if text_of(answer, "type") == "message":
             reader = self._messages()
             yield from reader.feed((JsonEvent("message_start", {"type": "message_start", "message": answer}),))
@@ -421,8 +428,8 @@ class WholeAnswer:
         elif "stopReason" in answer:
             reader = ConverseEvents()
             yield from reader.feed(_events_of(answer))
-        elif message := text_of(answer, "message") or text_of(answer, "Message"):
-            raise exception_fault(text_of(answer, "__type"), {"message": message})
+        elif text_of(answer, "message") or text_of(answer, "Message"):
+            raise error_of(failure(answer), MEANINGS)
         else:
             raise NotTheUpstream(
                 "the service answered with JSON that is not a message: check its endpoint", code="upstream.content_type"

@@ -29,14 +29,16 @@ from kiro_asgi.upstreams.anthropic.request import (
 )
 from kiro_asgi.upstreams.anthropic.rules import RULES
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
-from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
+from kiro_asgi.upstreams.anthropic.upstream import LESSONS, SIGNATURES, AnthropicUpstream
 from kiro_asgi.upstreams.base import ModelCard
 from kiro_asgi.upstreams.bedrock.models import behind
 from kiro_asgi.upstreams.json_events import JsonEvent
 
 __all__ = [
     "FORM_RULES",
+    "LESSONS",
     "RULES",
+    "SIGNATURES",
     "AnthropicUpstream",
     "CompiledSchema",
     "betas",

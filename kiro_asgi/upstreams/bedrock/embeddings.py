@@ -14,11 +14,11 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.errors import RequestError
+from kiro_asgi.failures.waits import fields_of
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.bedrock.models import behind
 from kiro_asgi.upstreams.embeddings import lacks, purpose_of, require_texts
-from kiro_asgi.upstreams.errors import fields_of
 from kiro_asgi.upstreams.vectors import VectorReader, vector_of, vectors_of
 from kiro_asgi.wire.json import count, count_of
 

@@ -239,7 +239,7 @@ def document(prompt: Prompt, model: ModelCard, options: ConverseOptions) -> Body
 
 def _form(prompt: Prompt, family: Family, options: ConverseOptions, notes: Notes) -> claude.CompiledSchema | None:
     """The schema as the service is asked to obey it; ``None`` where there is none, or it is stated in the prompt."""
-    if not prompt.schema or not family.formed or claude.FORM_RULES.keys() & set(options.adaptations):
+    if not prompt.schema or not family.formed or claude.FORM_RULES & set(options.adaptations):
         return None
     return claude.compiled(prompt.schema, notes)
 

@@ -64,6 +64,7 @@ _OWN: Final = listed(
     "sampling.ignored",
     Rule("betas.unknown", "A beta that the service does not have is not asked for.", _CONTENT),
     "adapted.signatures",
+    "adapted.field",
     Rule("adapted.unstreamed", "The answer is not streamed, as the model streams none where tools are offered.", _FORM),
 )
 

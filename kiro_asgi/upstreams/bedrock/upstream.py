@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from attrs import define, evolve, field, setters
 
-from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.failures.meanings import Own
+from kiro_asgi.failures.phrases import UNSTREAMED
+from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.model.handling import MARKED, Handling, Tier, Words, crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
@@ -30,7 +32,7 @@ from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered,
 from kiro_asgi.upstreams.bedrock import claude, models
 from kiro_asgi.upstreams.bedrock.answer import FRAMES, stages
 from kiro_asgi.upstreams.bedrock.embeddings import BedrockEmbedder
-from kiro_asgi.upstreams.bedrock.errors import SIGNATURE, UNSTREAMED, fault
+from kiro_asgi.upstreams.bedrock.errors import MEANINGS
 from kiro_asgi.upstreams.bedrock.request import WORDS, ConverseOptions, content_of, document
 from kiro_asgi.upstreams.bedrock.rules import RULES
 from kiro_asgi.upstreams.bedrock.settings import NOWHERE, BedrockSettings
@@ -52,13 +54,7 @@ _SUFFIXES: Final = (
 )
 """Beginning of a region's name to the end of its hosts'."""
 
-_SIGNATURES: Final = "adapted.signatures"
 _UNSTREAMED: Final = "adapted.unstreamed"
-_FORMS: Final = MappingProxyType({code: rule for rule, code in claude.FORM_RULES.items()})
-"""Code of a refused schema to the rule by which the prompt states it instead."""
-
-_LASTING: Final = ((_UNSTREAMED,), ("adapted.output_format",))
-"""Adaptations that hold for every request to a model; another conversation has other signatures, and another schema."""
 
 
 def host(service: str, region: str) -> str:
@@ -89,8 +85,8 @@ class BedrockUpstream(DirectUpstream):
     """The same for InvokeModel."""
 
     builtin: tuple[ModelCard, ...] = ()
-    adaptations: tuple[str, ...] = ()
-    """Adaptations by `adapt_after_error`, by the names of its rules."""
+    meanings: ClassVar[Own] = MEANINGS
+    lessons: ClassVar[tuple[Lesson, ...]] = (Lesson(_UNSTREAMED, _UNSTREAMED, (UNSTREAMED,)), *claude.LESSONS)
 
     messages: claude.AnthropicUpstream = field(init=False, repr=False)
     """Renders requests to Claude for InvokeModel."""
@@ -109,20 +105,17 @@ class BedrockUpstream(DirectUpstream):
         # It has no endpoint, so it counts as Anthropic's own: Bedrock enforces the same.  Requests are sent from here.
         return claude.AnthropicUpstream(
             replay_thinking=self.replay_thinking,
-            adaptations=self.adaptations,
             withheld=self.withheld,
-            refused=self.refused,
+            remedies=self.remedies,
             words=Words(retentions=MARKED),  # the others are headers of InvokeModel
         )
 
     @traits.default
     def _make_traits(self) -> Traits:
-        learns = self.adaptations in _LASTING or (bool(self.refused) and not self.adaptations)
         api = self.messages.traits.api if self.invokes else ""
         return Traits(
             cites=True,
             strict=True,
-            learns=learns,
             unlisted=("arn:",),
             api=api,
             words=self.words,
@@ -139,23 +132,24 @@ class BedrockUpstream(DirectUpstream):
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
         options = ConverseOptions(
-            replay_thinking=self.replay_thinking,
+            replay_thinking=self.replay_thinking and claude.SIGNATURES not in self.learnt,
             betas=self.betas,
-            adaptations=self.adaptations,
+            adaptations=self.learnt,
             extra=self.extra,
             words=self.words,
-            without=unsent(self.withheld, self.refused),
+            without=unsent(self.withheld),
         )
         body = document(prompt, model, options)
-        streamed = body.streamed and _UNSTREAMED not in self.adaptations
+        streamed = body.streamed and _UNSTREAMED not in self.learnt
         operation, accept = ("converse-stream", FRAMES) if streamed else ("converse", JSON)
-        asked = body.document if streamed else _unstreamed(body.document)
+        sent = self.mended(body.document, body.notes)
+        asked = sent if streamed else _unstreamed(sent)
         return Rendered(
             self._ask(model, operation, credential, asked, accept),
             body.names.changed(),
             argument_names=body.names.arguments,
             stop=blank_stops(prompt.sampling),
-            notes=(*map(Note, self.adaptations), *body.notes.found()),
+            notes=(*map(Note, self.learnt), *body.notes.found()),
             document=asked,
             formed=body.formed,
             crossed=body.crossed,
@@ -169,7 +163,7 @@ class BedrockUpstream(DirectUpstream):
         rendered = self.messages.render(prompt, claude.known(model), credential)
         body = claude.invoked(rendered.document, claude.betas((*self.betas, *prompt.betas), notes))
         said: dict[str, Any] = {}
-        write = WriteBack(self.messages.traits.api, notes, unsent(self.withheld, self.refused))
+        write = WriteBack(self.messages.traits.api, notes, unsent(self.withheld))
         names = write.said(said, prompt, self.words)
         if prompt.handling.tier is not None and body.pop("service_tier", None) is not None:
             said |= _tier_of(prompt.handling.tier, self.words)  # a header here, also for clients of the body's own API
@@ -204,21 +198,6 @@ class BedrockUpstream(DirectUpstream):
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
         return stages(content_type, claude.messages)
-
-    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.bedrock.errors`."""
-        return fault(status, headers, body)
-
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> BedrockUpstream | None:
-        """This upstream without what *error* refuses: earlier thinking, for its signature, a stream, or the schema of
-        the answer, which the prompt then states; ``None`` where that does not help, or was tried already."""
-        if error.code == UNSTREAMED and _UNSTREAMED not in self.adaptations:
-            return evolve(self, adaptations=(*self.adaptations, _UNSTREAMED))
-        if error.code in _FORMS and _held_to_schema(rendered.document):
-            return evolve(self, adaptations=(*self.adaptations, _FORMS[error.code]))
-        if error.code == SIGNATURE and self.replay_thinking and _thought(rendered.document):
-            return evolve(self, replay_thinking=False, adaptations=(*self.adaptations, _SIGNATURES))
-        return self.without_refused(error, rendered)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of Converse, or for InvokeModel of the Messages API."""
@@ -264,17 +243,6 @@ def _unstreamed(body: Mapping[str, Any]) -> dict[str, Any]:
     if "additionalModelResponseFieldPaths" not in body:
         return dict(body)
     return {**body, "additionalModelResponseFieldPaths": ["/stop_sequence"]}
-
-
-def _thought(body: Mapping[str, Any]) -> bool:
-    """Whether a body hands thinking back."""
-    blocks = [block for message in body["messages"] for block in message["content"]]
-    return any("reasoningContent" in block or str(block.get("type", "")).endswith("thinking") for block in blocks)
-
-
-def _held_to_schema(body: Mapping[str, Any]) -> bool:
-    """Whether a body asks the service to hold the answer to a schema."""
-    return "outputConfig" in body or "format" in body.get("output_config", {})
 
 
 def _refuse_addresses(prompt: Prompt) -> None:

@@ -19,6 +19,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.failures.meanings import UNEXPLAINED, error_of
+from kiro_asgi.failures.report import failure, report_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
@@ -46,10 +49,9 @@ from kiro_asgi.model.signatures import CALL, GEMINI, TEXT, THOUGHT, marked
 from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import Reports, gemini_counts
+from kiro_asgi.upstreams.declined import declined
 from kiro_asgi.upstreams.ends import Meaning, end_of, meaning_of, outlasts, unknown, word_in
-from kiro_asgi.upstreams.errors import clean, declined, status_of
-from kiro_asgi.upstreams.failures import report_in
-from kiro_asgi.upstreams.gemini.errors import report_fault
+from kiro_asgi.upstreams.gemini.errors import MEANINGS
 from kiro_asgi.upstreams.gemini.partial_calls import PartialCall
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import HALF, JsonEvent, JsonEvents
@@ -581,4 +583,4 @@ _NO_SOURCES: Final = Grounding()
 
 def _refuse(report: Mapping[str, Any] | None) -> None:
     if report is not None:
-        raise report_fault(status_of(object_of(report["error"])), report)
+        raise error_of(failure(report, message=UNEXPLAINED), MEANINGS)

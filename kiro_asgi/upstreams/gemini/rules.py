@@ -14,7 +14,7 @@ RULES: Final = listed(
     Rule(
         "adapted.json_schema", "The schema of the answer is projected, as the service refused it as JSON Schema.", _FORM
     ),
-    "adapted.unread",
+    "adapted.field",
     "fields.withheld",
     "tools.duplicate_dropped",
     "tools.choice_unknown",

@@ -6,13 +6,16 @@ Source: https://ai.google.dev/api
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 from uuid import uuid4
 
 from attrs import Attribute, define, evolve, field, frozen, setters
 
-from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.errors import ConfigError
+from kiro_asgi.failures.meanings import Own
+from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN, SIGNATURE
+from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
@@ -33,7 +36,7 @@ from kiro_asgi.upstreams.gemini import models
 from kiro_asgi.upstreams.gemini.answer import NOTHING, stages
 from kiro_asgi.upstreams.gemini.content import MINTED, is_readable, signable
 from kiro_asgi.upstreams.gemini.embeddings import GeminiEmbedder
-from kiro_asgi.upstreams.gemini.errors import SCHEMA, SCHEMA_UNKNOWN, SIGNATURE, fault
+from kiro_asgi.upstreams.gemini.errors import MEANINGS
 from kiro_asgi.upstreams.gemini.request import API, MAX_STOPS, WORDS, content_of, document
 from kiro_asgi.upstreams.gemini.rules import RULES
 from kiro_asgi.upstreams.gemini.settings import GeminiSettings
@@ -48,8 +51,26 @@ STREAMED: Final = "streamGenerateContent?alt=sse"
 COLLECTED: Final = "generateContent"
 EMBEDDED: Final = "batchEmbedContents"
 
-SCHEMA_REFUSALS: Final = (SCHEMA_UNKNOWN, SCHEMA, "INVALID_ARGUMENT")
-"""Codes of errors that an answer's JSON Schema may have caused; for many the service sends the last, and no more."""
+SIGNATURES: Final = "adapted.signatures"
+PROJECTED: Final = "adapted.json_schema"
+CONTENT_WITH_NOTHING: Final = "empty answers"
+
+
+def _formed(document: Mapping[str, Any]) -> bool:
+    return "responseJsonSchema" in document.get("generationConfig", {})
+
+
+def _signable(document: Mapping[str, Any]) -> bool:
+    return signable(document["contents"])
+
+
+LESSONS: Final = (
+    Lesson(PROJECTED, PROJECTED, (FORM_UNKNOWN,), helps=_formed),
+    # The service may blame a schema in no other word than this; another conversation has another schema.
+    Lesson(PROJECTED, PROJECTED, (FORM, "INVALID_ARGUMENT"), helps=_formed, lasting=False),
+    Lesson(CONTENT_WITH_NOTHING, "", (NOTHING,), lasting=False),
+    Lesson(SIGNATURES, SIGNATURES, (SIGNATURE,), helps=_signable, lasting=False),
+)
 
 THRESHOLDS: Final = ("", "OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE")
 """From which probability of harm the service blocks; empty for its own."""
@@ -66,6 +87,10 @@ def _check_threshold(_: Any, __: Attribute[str], value: str) -> None:
 def _new_id() -> str:
     return uuid4().hex
 
+
+_ASKED_AGAIN: Final = frozenset({"STOP"})
+"""Reasons to end that are errors where the answer is empty: Gemini sends some empty answers for no reason, and answers
+when it is asked once more."""
 
 _TRAITS: Final = Traits(
     runs=frozenset({WEB_SEARCH}), grounds=True, signs_calls=True, api=API, words=WORDS, provider="gcp.gemini"
@@ -88,9 +113,6 @@ class GeminiForwarding:
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a setting changes a request with *asks*: signatures that are not to be handed back."""
         return Ask.THOUGHTS in asks and not self.upstream.replay_thinking
-
-    def other_api(self, error: KiroAsgiError) -> None:
-        """``None``: the service has one API."""
 
     def request(
         self,
@@ -117,28 +139,14 @@ class GeminiUpstream(DirectUpstream):
     safety_threshold: str = field(default="", validator=_check_threshold)
     """From which probability of harm the service blocks; empty for its own."""
 
-    without_signatures: bool = False
-    """Whether the service refused a signature, so that none is handed back."""
-
-    refused_schema: str = ""
-    """Code of the error for which the answer's schema is no longer sent as JSON Schema; empty: there was none."""
-
-    refused_empty: frozenset[str] = frozenset({"STOP"})
-    """Reasons to end that are errors where the answer is empty: Gemini sends some empty answers for no reason, and
-    answers when it is asked once more."""
+    meanings: ClassVar[Own] = MEANINGS
+    lessons: ClassVar[tuple[Lesson, ...]] = LESSONS
 
     new_id: Callable[[], str] = _new_id
     """Makes the id of a call that comes without one: letters, digits, at most 50."""
 
-    traits: Traits = field(init=False)
+    traits: Traits = field(init=False, default=_TRAITS)
     builtin: tuple[ModelCard, ...] = field(init=False, default=(*models.KNOWN, *models.EMBEDDING))
-
-    @traits.default
-    def _make_traits(self) -> Traits:
-        """A missing field for schemas holds for every request to a model; other conversations have other signatures."""
-        lasting = self.refused_schema == SCHEMA_UNKNOWN or (bool(self.refused) and not self.refused_schema)
-        lasting = lasting and not self.without_signatures and bool(self.refused_empty)
-        return evolve(_TRAITS, learns=lasting)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; the service has no field for a *conversation*.
@@ -151,17 +159,18 @@ class GeminiUpstream(DirectUpstream):
             prompt,
             model,
             replay_thinking=self.replay_thinking,
-            without_signatures=self.without_signatures,
+            without_signatures=SIGNATURES in self.learnt,
             threshold=self.safety_threshold,
-            json_schemas=not self.refused_schema,
-            unsent=unsent(self.withheld, self.refused),
+            json_schemas=PROJECTED not in self.learnt,
+            unsent=unsent(self.withheld),
         )
+        sent = self.mended(written.body, written.notes)
         return Rendered(
-            self.ask(dumps(written.body), credential, model, STREAMED, EVENT_STREAM),
+            self.ask(dumps(sent), credential, model, STREAMED, EVENT_STREAM),
             written.names.changed(),
             stop=tuple(filter(None, prompt.sampling.stop))[MAX_STOPS:],
             notes=written.notes.found(),
-            document=written.body,
+            document=sent,
             unread=written.unread,
             crossed=written.crossed,
         )
@@ -190,27 +199,14 @@ class GeminiUpstream(DirectUpstream):
         Raises:
             NotTheUpstream: Code ``upstream.content_type``: no answer comes in this media type.
         """
-        return stages(content_type, self._call_id, self.refused_empty)
+        return stages(content_type, self._call_id, frozenset[str]() if self._takes_nothing else _ASKED_AGAIN)
+
+    @property
+    def _takes_nothing(self) -> bool:
+        return any(each.feature == CONTENT_WITH_NOTHING for each in self.remedies)
 
     def _call_id(self) -> str:
         return MINTED + self.new_id()
-
-    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.gemini.errors`."""
-        return fault(status, headers, body)
-
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> GeminiUpstream | None:
-        """This upstream without earlier signatures, where *error* blames one, without JSON Schema, where that may be to
-        blame, or content with an empty answer, where it got one; ``None`` where that does not help, or was tried."""
-        if error.code in SCHEMA_REFUSALS and "responseJsonSchema" in rendered.document.get("generationConfig", {}):
-            return evolve(self, refused_schema=error.code)
-        if error.code == NOTHING and self.refused_empty:
-            return evolve(self, refused_empty=frozenset())
-        if (other := self.without_refused(error, rendered)) is not None:
-            return other
-        if self.without_signatures or error.code != SIGNATURE or not signable(rendered.document["contents"]):
-            return None
-        return evolve(self, without_signatures=True)
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.gemini.request`."""

@@ -26,8 +26,11 @@ from typing import Any, Final, TypeGuard
 
 from attrs import define, field
 
-from kiro_asgi.errors import AnswerTooLarge, NotTheUpstream, UpstreamError
-from kiro_asgi.limits import BODY_BYTES, LARGEST_COUNT, NOTICES, REFUSAL_BYTES
+from kiro_asgi.errors import AnswerTooLarge, KiroAsgiError, NotTheUpstream, UpstreamError
+from kiro_asgi.failures.meanings import error_of, key_of
+from kiro_asgi.failures.report import described, failure, refusal, report_in
+from kiro_asgi.failures.texts import clean
+from kiro_asgi.limits import BODY_BYTES, LARGEST_COUNT, NOTICES
 from kiro_asgi.model.events import (
     CodeReferences,
     ContextUsage,
@@ -50,12 +53,11 @@ from kiro_asgi.model.events import (
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import told
+from kiro_asgi.upstreams.declined import declined, recommended
 from kiro_asgi.upstreams.ends import Meaning, end_of, outlasts, unknown, word_in
-from kiro_asgi.upstreams.errors import clean, declined, recommended
-from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.json_events import HALF
 from kiro_asgi.upstreams.kiro.document import MESSAGE, events_of, is_whole
-from kiro_asgi.upstreams.kiro.errors import exception_fault, fault, is_exception, is_report, plain_name
+from kiro_asgi.upstreams.kiro.errors import MEANINGS, is_exception, is_report
 from kiro_asgi.upstreams.kiro.text_frames import ANY_OBJECT, TextAsFrames
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, HeaderValue
 from kiro_asgi.wire.json import JsonError, dumps, loads, loads_answer, object_of, text_of
@@ -257,8 +259,13 @@ def _references(payload: Payload, seen: Seen) -> Iterable[Delta]:
     return (CodeReferences(references),) if references else ()
 
 
+def _exception(name: str, payload: Mapping[str, Any]) -> KiroAsgiError:
+    ended = f"the answer ended with {clean(name)[:60] or 'an unnamed exception'}"
+    return error_of(failure(payload, name, message=ended), MEANINGS)
+
+
 def _invalid_state(payload: Payload, seen: Seen) -> Iterable[Delta]:
-    raise exception_fault("InvalidStateException", payload)
+    raise _exception("InvalidStateException", payload)
 
 
 def _ignore(payload: Payload, seen: Seen) -> Iterable[Delta]:
@@ -322,7 +329,7 @@ ENDINGS: Final = ("exception", "error")
 NAMING: Final = (":exception-type", ":error-code", ":event-type")
 """Headers that name such an end, the most specific first."""
 
-OUTPUT_LIMIT: Final = plain_name("ContentLengthExceededException")
+OUTPUT_LIMIT: Final = key_of("ContentLengthExceededException")
 """An exception that is no failure: the answer has reached its greatest length, and its content so far is good."""
 
 _plain_text: Final = re.compile(rb'\{"content":"([ !#-\[\]-~]*+)"(?:,"modelId":"([ !#-\[\]-~]*+)")?+\}').fullmatch
@@ -395,7 +402,7 @@ class FrameEventDecoder:
             return self._notice("event.undecodable", f"{self._type}: not an object")
         payload = _unwrap(payload, self._type)
         if "error" in payload and (report := report_in(payload)):
-            raise exception_fault("", report["error"])
+            raise _exception("", report)
         deltas = self._reader(payload, self._seen)
         if self._reader is _read_text:
             self._model = self._seen.model.encode()
@@ -416,10 +423,10 @@ class FrameEventDecoder:
             return
         self._ended, self._headers = True, None
         name = next(filter(None, (_text_of(frame, header) for header in NAMING)), "")
-        if plain_name(name) == OUTPUT_LIMIT:
+        if key_of(name) == OUTPUT_LIMIT:
             yield Stop(StopReason.LENGTH)
         else:
-            raise exception_fault(name, _report(frame, name))
+            raise _exception(name, _report(frame, name))
 
 
 def _text_of(frame: Frame, header: str) -> str:
@@ -434,7 +441,7 @@ def _report(frame: Frame, name: str) -> Payload:
     except JsonError:
         payload = None
     report = object_of(payload)
-    wrapped = (value for key, value in report.items() if type(value) is dict and plain_name(key) == plain_name(name))
+    wrapped = (value for key, value in report.items() if type(value) is dict and key_of(key) == key_of(name))
     return {"message": _text_of(frame, ":error-message"), **next(wrapped, report)}
 
 
@@ -518,11 +525,11 @@ class DocumentDecoder:
         """The deltas of the whole answer."""
         body = bytes(self._body)
         if is_report(body):
-            raise fault(200, (), body)
+            raise error_of(refusal(200, (), body), MEANINGS)
         document = _document(body)
         deltas = [*(_objects(body) if document is None else _whole(document, Seen()))]
         if not any(isinstance(delta, ANSWERS) for delta in deltas):
-            raise _foreign(f"a JSON document: {clean(body[:REFUSAL_BYTES].decode('utf-8', 'replace'))[:200]}")
+            raise _foreign(described(_document(body)))
         yield from deltas
 
 
@@ -541,7 +548,7 @@ def _whole(document: Any, seen: Seen) -> Iterator[Delta]:
 
 def _read(name: str, payload: Payload, seen: Seen) -> Iterable[Delta]:
     if is_exception(name):
-        raise exception_fault(name, payload)
+        raise _exception(name, payload)
     reader = READERS.get(name)
     return (Notice("event.unknown", clean(name)),) if reader is None else reader(payload, seen)
 

@@ -264,10 +264,12 @@ MISPLACED: Final = frozenset(
     {
         "host_unknown",
         "connection_refused",
+        "proxy_unreachable",
         "token_invalid",
         "profile_required",
         "unknown_operation",
         "not_found",
+        "upstream.address",
     }
 )
 """Codes of errors which say that a host and a credential do not belong together, or that there is no such host.

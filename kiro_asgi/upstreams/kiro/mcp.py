@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kiro_asgi.errors import RequestError, UpstreamFault, UpstreamProtocolError
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.events import SearchHit
 from kiro_asgi.upstreams.base import UpstreamRequest
-from kiro_asgi.upstreams.errors import clean
 from kiro_asgi.upstreams.kiro.hosts import MCP
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of
 

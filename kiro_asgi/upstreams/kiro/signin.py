@@ -20,8 +20,9 @@ from attrs import evolve, field, frozen
 
 from kiro_asgi._version import __version__
 from kiro_asgi.errors import UpstreamDenied, UpstreamProtocolError, UpstreamRejected
+from kiro_asgi.failures.report import document_of
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.upstreams.base import Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.wire.json import dumps, text_of
 
 CLIENT: Final = "kiro-asgi"
@@ -225,7 +226,7 @@ def parse_poll(status: int, body: bytes, now: float) -> Token | AuthorizationPen
     """
     if status == 429 or status >= 500:
         return AuthorizationPending(SLOWER)
-    answer = report_of(body)
+    answer = document_of(body)
     match text_of(answer, "error") or text_of(answer, "status"):
         case "authorization_pending":
             return AuthorizationPending()
@@ -255,7 +256,7 @@ def _post(url: str, **document: Any) -> UpstreamRequest:
 
 
 def _good(status: int, body: bytes) -> Mapping[str, Any]:
-    answer = report_of(body)
+    answer = document_of(body)
     error = clean(text_of(answer, "error"))
     if status == 200 and not error:
         return answer

@@ -26,11 +26,12 @@ from kiro_asgi.errors import (
     UpstreamDenied,
     UpstreamFault,
     UpstreamThrottled,
+    UpstreamUnavailable,
 )
+from kiro_asgi.failures.texts import clean
+from kiro_asgi.failures.waits import fields_of, retry_after
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Token, TokenKind, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean, unavailable
 from kiro_asgi.upstreams.kiro.account import authorization, credential, parse_profiles
-from kiro_asgi.upstreams.kiro.errors import fault
 from kiro_asgi.upstreams.kiro.hosts import PROFILES, REGION, KiroHosts, oidc_host, social_host
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.settings import user_agent
@@ -379,7 +380,7 @@ def renewed(token: Token, status: int, headers: Iterable[tuple[bytes, bytes]], b
     report = _report(body)
     access = _text_of(report, "accessToken", "access_token")
     if status != 200:
-        raise _refused(status, fault(status, headers, b"").retry_after, report)
+        raise _refused(status, retry_after(fields_of(headers)), report)
     if not re.fullmatch(r"[!-~]+", access):
         raise NotTheUpstream("the server at the sign-in service's address sent no token", code="credentials.foreign")
     return evolve(
@@ -458,10 +459,8 @@ def _refused(status: int, retry_after: float | None, report: Mapping[str, Any]) 
         return _sign_in_error(f"the sign-in has ended: {message}")
     if 300 <= status < 400:
         return NotTheUpstream(f"another server answers for the sign-in service: {message}", code="credentials.foreign")
-    failure = UpstreamFault(
-        f"the token could not be renewed: {message}", code="credentials.fault", retry_after=retry_after
-    )
-    return unavailable(failure, status)
+    kind = UpstreamUnavailable if status == 503 else UpstreamFault
+    return kind(f"the token could not be renewed: {message}", code="credentials.fault", retry_after=retry_after)
 
 
 def _report(body: bytes) -> Mapping[str, Any]:

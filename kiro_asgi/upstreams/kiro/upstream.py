@@ -16,6 +16,10 @@ from uuid import uuid4
 from attrs import define, evolve, field, frozen, setters
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError
+from kiro_asgi.failures.meanings import error_of
+from kiro_asgi.failures.phrases import SIGNATURE
+from kiro_asgi.failures.remedies import Lesson, Remedy, remedy_for
+from kiro_asgi.failures.report import refusal
 from kiro_asgi.model.events import SearchHit
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.setting import broken
@@ -41,7 +45,7 @@ from kiro_asgi.upstreams.kiro.answer import REASONING_EXTRACTION, stages
 from kiro_asgi.upstreams.kiro.contract import ContractOptions, contract_options
 from kiro_asgi.upstreams.kiro.contract.answer import contract_stages
 from kiro_asgi.upstreams.kiro.contract.request import contract_document
-from kiro_asgi.upstreams.kiro.errors import fault
+from kiro_asgi.upstreams.kiro.errors import MEANINGS
 from kiro_asgi.upstreams.kiro.hosts import GENERATE, MODELS, REGION, USAGE, KiroHosts, Operation, profile_of
 from kiro_asgi.upstreams.kiro.mcp import parse_search, search_request
 from kiro_asgi.upstreams.kiro.models import normalise, with_wishes
@@ -52,42 +56,17 @@ from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import AnswerOptions, Setup, user_agent
 
-Change = Callable[[KiroSettings, Mapping[str, Any]], Mapping[str, Any]]
+
+def _thinks(document: Mapping[str, Any]) -> bool:
+    return any("reasoningContent" in each for each in _assistants(document))
 
 
-def _remedy(error: KiroAsgiError, settings: KiroSettings, document: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The rule that answers *error*, the answer to *document*, and the settings that it changes: none where no
-    adaptation helps, or it was tried already, or is switched off."""
-    code = IMPROPER if IMPROPER_WORDS in error.message.lower() else error.code
-    rule, change = REMEDIES.get(code, ("", _no_change))
-    return rule, {} if rule in settings.rules_off else change(settings, document)
+def _calls(document: Mapping[str, Any]) -> bool:
+    return any("toolUses" in each for each in _assistants(document))
 
 
-def _without_signatures(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    replayed = any("reasoningContent" in each for each in _assistants(document))
-    return {"replay_thinking": False} if settings.replay_thinking and replayed else {}
-
-
-def _with_stubs(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    stubs = "tools.stubbed"
-    return (
-        {"rules_off": tuple(name for name in settings.rules_off if name != stubs)}
-        if stubs in settings.rules_off
-        else {}
-    )
-
-
-def _as_text(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    called = any("toolUses" in each for each in _assistants(document))
-    return {"tool_history": "text"} if settings.tool_history == "auto" and called else {}
-
-
-def _without_tags(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"fake_reasoning_enabled": False} if settings.fake_reasoning_enabled else {}
-
-
-def _no_change(settings: KiroSettings, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {}
+def _is_improper(error: KiroAsgiError, document: Mapping[str, Any]) -> bool:
+    return error.code == IMPROPER or "improperly formed request" in error.message.lower()
 
 
 def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -97,21 +76,32 @@ def _assistants(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield item["assistantResponseMessage"]
 
 
-IMPROPER: Final = "improperly_formed"
-IMPROPER_WORDS: Final = "improperly formed request"
-"""The service sends this message whatever ``reason`` it names beside it."""
+_STUBS: Final = "tools.stubbed"
 
+IMPROPER: Final = "improperly_formed"
 _UNTAGGED: Final = "adapted.untagged"
 
-REMEDIES: Final[Mapping[str, tuple[str, Change]]] = MappingProxyType(
+LESSONS: Final = (
+    # The service sends this message whatever ``reason`` it names beside it.
+    Lesson("adapted.as_text", "adapted.as_text", hears=_is_improper, helps=_calls, lasting=False),
+    Lesson(
+        *("adapted.signatures", "adapted.signatures", ("THINKING_SIGNATURE_INVALID", SIGNATURE)),
+        helps=_thinks,
+        lasting=False,
+    ),
+    Lesson("adapted.stubs", "adapted.stubs", ("TOOL_CONFIG_MISSING",), lasting=False),
+    Lesson(_UNTAGGED, _UNTAGGED, (REASONING_EXTRACTION,), lasting=False),
+)
+
+_CHANGES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "THINKING_SIGNATURE_INVALID": ("adapted.signatures", _without_signatures),
-        "TOOL_CONFIG_MISSING": ("adapted.stubs", _with_stubs),
-        IMPROPER: ("adapted.as_text", _as_text),
-        REASONING_EXTRACTION: (_UNTAGGED, _without_tags),
+        "adapted.as_text": {"tool_history": "text"},
+        "adapted.signatures": {"replay_thinking": False},
+        "adapted.stubs": {},
+        _UNTAGGED: {"fake_reasoning_enabled": False},
     }
 )
-"""Code of an error to the rule that answers it, and the settings that it changes; none where that changes nothing."""
+"""Rule to the settings that it changes."""
 
 
 def _new_id() -> str:
@@ -131,8 +121,8 @@ class KiroUpstream:
     contract: ContractOptions | None = field()
     """Render prompts, and read the ends of answers, as the contract has it; ``None``: in the service's native form."""
 
-    adaptations: tuple[str, ...] = ()
-    """Changes that `adapt_after_error` made, by the names of its rules."""
+    remedies: tuple[Remedy, ...] = ()
+    """Changes that answer what the service has refused."""
 
     new_id: Callable[[], str] = _new_id
     """Makes the UUID of a conversation, and that of a call."""
@@ -172,7 +162,7 @@ class KiroUpstream:
             prompt,
             model,
             self.settings,
-            adaptations=self.adaptations,
+            adaptations=tuple(each.feature for each in self.remedies),
             conversation_id=conversation or self.new_id(),
             profile_arn=profile_of(credential),
         )
@@ -211,16 +201,34 @@ class KiroUpstream:
         return read if self.contract is None else (*read, *contract_stages(self.contract))
 
     def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.kiro.errors`."""
-        return fault(status, headers, body)
+        """The error that an answer with a *status* other than 200 means."""
+        return error_of(refusal(status, headers, body), MEANINGS)
 
     def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> KiroUpstream | None:
         """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
-        helps, or it was tried already."""
-        rule, changed = _remedy(error, self.settings, rendered.document)
-        if not changed:
-            return None
-        return evolve(self, settings=evolve(self.settings, **changed), adaptations=(*self.adaptations, rule))
+        helps, or it was tried already, or is switched off."""
+        lessons = [each for each in LESSONS if each.rule not in self.settings.rules_off and self._is_open(each)]
+        found = remedy_for(error, rendered.document, self.remedies, lessons)
+        return None if found is None or found.place is not None else self.with_remedies((*self.remedies, found))
+
+    def _is_open(self, lesson: Lesson) -> bool:
+        """Whether the settings leave it to the service."""
+        settings = self.settings
+        return {
+            "adapted.as_text": settings.tool_history == "auto",
+            "adapted.signatures": settings.replay_thinking,
+            "adapted.stubs": _STUBS in settings.rules_off,
+            _UNTAGGED: settings.fake_reasoning_enabled,
+        }[lesson.feature]
+
+    def with_remedies(self, remedies: tuple[Remedy, ...]) -> KiroUpstream:
+        """This upstream with these *remedies*."""
+        changed: dict[str, Any] = {}
+        for each in remedies:
+            changed |= _CHANGES.get(each.feature, {})
+            if each.feature == "adapted.stubs":
+                changed["rules_off"] = tuple(name for name in self.settings.rules_off if name != _STUBS)
+        return evolve(self, settings=evolve(self.settings, **changed), remedies=remedies)
 
     def estimate_tokens(self, rendered: Rendered, estimator: Estimator) -> float:
         """Tokens that the model will read for what was rendered; see `kiro_asgi.upstreams.kiro.request`."""

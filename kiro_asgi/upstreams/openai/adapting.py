@@ -14,36 +14,10 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kiro_asgi.errors import KiroAsgiError, UpstreamRejected
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.members import blames_member
+from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.model.features import Ask
-from kiro_asgi.upstreams.errors import blames_member
-from kiro_asgi.upstreams.openai.thinking import SWITCHED
-
-RENAMED: Final[Mapping[str, str]] = MappingProxyType(
-    {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
-)
-"""Field to its other name: newer models know only the first, many servers only the second."""
-
-_CHAT_FIELDS: Final = frozenset(
-    {
-        *RENAMED,
-        "stream_options",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-        "reasoning_effort",
-        "temperature",
-        "top_p",
-        "top_k",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "stop",
-        "verbosity",
-        *SWITCHED,
-    }
-)
-"""Fields of Chat Completions that a request can do without, or with another name; at stop sequences the gateway ends an
-answer itself."""
 
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer, refused: it is not handed back."""
@@ -76,8 +50,8 @@ CALL_IDS: Final = "tool_call_id"
 
 _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 
-_FIELD: Final = re.compile(r"extra|missing|required|must be passed|array too long|at most \d+ items", re.I)
-"""Phrases of messages that blame a field itself, not its value, or the length of a list, beside those of all APIs."""
+HEARD: Final = "thinking_field"
+"""Feature of a remedy: the member in which the server has sent thinking, and which counts then."""
 
 
 CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
@@ -100,30 +74,34 @@ def _is_missed(error: KiroAsgiError) -> bool:
     return bool(_MISSED.search(error.message) or (_WANTED.search(error.message) and not refused))
 
 
-def _blames_field(error: KiroAsgiError) -> bool:
-    return bool(_FIELD.search(error.message)) or blames_member(error)
+def _names(error: KiroAsgiError, *members: str) -> bool:
+    return not {*_WORD.findall(error.message)}.isdisjoint(members)
 
 
-def chat_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: tuple[str, ...]) -> str:
-    """The field that *error*, the answer to *document*, is about; empty where leaving it out does not help.
+def _speaks_of_thinking(error: KiroAsgiError, document: Mapping[str, Any]) -> bool:
+    """Whether *error*, the answer to *document*, is about the thinking of earlier answers."""
+    if not blames_member(error) and not (_names(error, REPLAYED) and _is_missed(error)):
+        return False
+    return _names(error, REPLAYED) or (
+        _names(error, SHORTER) and any(SHORTER in message for message in document["messages"])
+    )
 
-    Args:
-        without: Fields that were found before: none is tried a second time.
-    """
-    if not isinstance(error, UpstreamRejected):
-        return ""
-    if _NINE.search(error.message):
-        return "" if CALL_IDS in without else CALL_IDS
-    named = _WORD.findall(error.message)
-    if not _blames_field(error) and not (REPLAYED in named and _is_missed(error)):
-        return ""
-    if REPLAYED in named or (SHORTER in named and any(SHORTER in message for message in document["messages"])):
-        state = DEMANDED if _is_missed(error) else REPLAYED
-        return "" if state in without else state
-    if DETAILED in named and DETAILED not in without:
-        return DETAILED
-    return next((name for name in named if name in _CHAT_FIELDS and name in document and name not in without), "")
 
+CHAT_LESSONS: Final = (
+    Lesson(CALL_IDS, "adapted.call_ids", hears=lambda error, _: _NINE.search(error.message) is not None),
+    Lesson(
+        DEMANDED,
+        "adapted.reasoning",
+        hears=lambda error, document: _speaks_of_thinking(error, document) and _is_missed(error),
+    ),
+    Lesson(
+        REPLAYED,
+        "adapted.reasoning",
+        hears=lambda error, document: _speaks_of_thinking(error, document) and not _is_missed(error),
+    ),
+    Lesson(DETAILED, "adapted.reasoning", hears=lambda error, _: blames_member(error) and _names(error, DETAILED)),
+)
+"""What servers of Chat Completions teach."""
 
 _WORD: Final = re.compile(r"[a-z_]+")
 
@@ -133,21 +111,6 @@ SUMMARY: Final = "summary"
 
 ENCRYPTED: Final = "encrypted_content"
 """Reasoning that was sealed for another account, or has changed on its way."""
-
-_RESPONSES_FIELDS: Final = frozenset(
-    {
-        "include",
-        "max_output_tokens",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-        "reasoning",
-        "store",
-        "stream_options",
-        "temperature",
-        "top_p",
-    }
-)
-"""Fields of the Responses API that a request can do without."""
 
 RESPONSES_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
     {
@@ -165,23 +128,20 @@ _BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)
 _NOT_SEALED: Final = re.compile(r"\bencrypted content is not supported\b", re.I)
 
 
-def responses_refusal(error: KiroAsgiError, document: Mapping[str, Any], without: Iterable[str]) -> str:
-    """The field, or part, that *error*, the answer to *document*, blames; empty for none, or for one that was tried."""
-    if not isinstance(error, UpstreamRejected):
-        return ""
-    return next((name for name in _blamed(error, document) if name not in without), "")
+SEALS: Final = "include"
+"""Sealed reasoning, which the server does not make."""
 
-
-def _blamed(error: KiroAsgiError, document: Mapping[str, Any]) -> Iterable[str]:
-    message = error.message
-    if _NOT_SEALED.search(message):
-        yield "include"
-    elif _BAD_SEAL.search(message):
-        yield ENCRYPTED
-    elif _UNVERIFIED.search(message):
-        yield SUMMARY
-    elif _blames_field(error):
-        yield from (name for name in _WORD.findall(message) if name in _RESPONSES_FIELDS and name in document)
+RESPONSES_LESSONS: Final = (
+    Lesson(SEALS, "adapted.field", hears=lambda error, _: _NOT_SEALED.search(error.message) is not None),
+    Lesson(
+        ENCRYPTED,
+        "adapted.field",
+        ("invalid_encrypted_content",),
+        lambda error, _: _BAD_SEAL.search(error.message) is not None and _NOT_SEALED.search(error.message) is None,
+    ),
+    Lesson(SUMMARY, "adapted.field", hears=lambda error, _: _UNVERIFIED.search(error.message) is not None),
+)
+"""What servers of the Responses API teach."""
 
 
 def leave_out(body: dict[str, Any], without: Iterable[str]) -> None:

@@ -20,6 +20,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamFault, UpstreamOverloaded, UpstreamProtocolError
+from kiro_asgi.failures.meanings import UNEXPLAINED, error_of
+from kiro_asgi.failures.report import failure, report_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import AnswerBudget
 from kiro_asgi.model.events import (
@@ -44,14 +47,12 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import Reports, chat_counts
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.ends import CUT, NAMES, Meaning, end_of, kept, unknown, word_in
-from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import API, StreamedCalls
 from kiro_asgi.upstreams.openai.documents import answer_in
-from kiro_asgi.upstreams.openai.errors import stream_fault
+from kiro_asgi.upstreams.openai.errors import MEANINGS
 from kiro_asgi.upstreams.openai.reasoning import ReasoningDetails, ThinkingSeal
 from kiro_asgi.upstreams.openai.request import SERVED
 from kiro_asgi.upstreams.tiers import served
@@ -457,7 +458,7 @@ class ChunkDecoder:
 
 def _refuse(report: Object | None) -> None:
     if report is not None:
-        raise stream_fault(report)
+        raise error_of(failure(report, message=UNEXPLAINED), MEANINGS)
 
 
 def _met(choice: Object) -> Stop | None:

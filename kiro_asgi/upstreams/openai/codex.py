@@ -17,9 +17,10 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.errors import UpstreamProtocolError
+from kiro_asgi.failures.report import document_of
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.features import Ask
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, UpstreamRequest
-from kiro_asgi.upstreams.errors import clean, report_of
 from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
 from kiro_asgi.upstreams.openai import models
 from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
@@ -115,12 +116,12 @@ class CodexQuota:
 
     def describe(self, body: bytes) -> str:
         """What is used of each limit, in words."""
-        plan = clean(text_of(report_of(body), "plan_type")) or "unnamed plan"
+        plan = clean(text_of(document_of(body), "plan_type")) or "unnamed plan"
         return "; ".join((f"plan {plan}", *map(_words, _windows(body))))
 
 
 def _windows(body: bytes) -> Iterator[Mapping[str, Any]]:
-    limits = object_of(report_of(body).get("rate_limit"))
+    limits = object_of(document_of(body).get("rate_limit"))
     yield from filter(None, (object_of(limits.get(name)) for name in ("primary_window", "secondary_window")))
 
 

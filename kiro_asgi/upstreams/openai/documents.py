@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiro_asgi.errors import UpstreamProtocolError
-from kiro_asgi.upstreams.failures import report_in
-from kiro_asgi.upstreams.openai.errors import stream_fault
+from kiro_asgi.failures.meanings import error_of
+from kiro_asgi.failures.report import failure, report_in
+from kiro_asgi.upstreams.openai.errors import MEANINGS
 from kiro_asgi.wire.json import JsonError, loads_answer
 
 
@@ -23,7 +24,7 @@ def answer_in(body: bytes, member: str, what: str) -> Mapping[str, Any]:
     except JsonError as error:
         raise UpstreamProtocolError(f"the upstream's answer is unreadable: {error}", code="stream.cut") from None
     if type(value) is dict and (report := report_in(value, content={member})):
-        raise stream_fault(report)
+        raise error_of(failure(report), MEANINGS)
     if type(value) is dict and type(value.get(member)) is list:
         return value
     raise UpstreamProtocolError(f"the upstream's answer is not a {what}", code="answer.unreadable")

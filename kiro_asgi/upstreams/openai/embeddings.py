@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.remedies import Lesson, Remedy, mended, remedy_for
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.upstreams.base import Credential, ModelCard, UpstreamRequest
 from kiro_asgi.upstreams.embeddings import lacks
@@ -37,6 +39,9 @@ class OpenAIEmbedder:
     is_custom: bool = False
     """Whether another server than OpenAI's is asked, which may know fields that OpenAI does not."""
 
+    remedies: tuple[Remedy, ...] = ()
+    """Changes that answer what the service has refused."""
+
     def size(self, model: ModelCard) -> int:
         """Most inputs of one request."""
         return self.inputs
@@ -52,17 +57,42 @@ class OpenAIEmbedder:
 
     def request(self, prompt: EmbeddingPrompt, model: ModelCard, credential: Credential) -> UpstreamRequest:
         """Render *prompt*."""
-        return self.ask(dumps(dict(_fields(prompt, model))), credential)
+        fields = dict(_fields(prompt, model))
+        if any(each.feature == NUMBERS for each in self.remedies):
+            fields[ENCODING] = "float"
+        body, _ = mended(fields, self.remedies)
+        return self.ask(dumps(body), credential)
+
+    def adapt_after_error(self, error: KiroAsgiError, document: Mapping[str, Any]) -> OpenAIEmbedder | None:
+        """This embedder with the change that answers *error*, the answer to *document*; ``None`` where none does."""
+        found = remedy_for(error, document, self.remedies, LESSONS)
+        return None if found is None else self.with_remedies((*self.remedies, found))
+
+    def with_remedies(self, remedies: tuple[Remedy, ...]) -> OpenAIEmbedder:
+        """This embedder with these *remedies*."""
+        return evolve(self, remedies=remedies)
 
     def reader(self, headers: Iterable[tuple[bytes, bytes]]) -> VectorReader:
         """Reads the answer; vectors are put in the order of their ``index``."""
         return VectorReader(_read)
 
 
+ENCODING: Final = "encoding_format"
+NUMBERS: Final = "encoding_format: float"
+"""Feature of a remedy: vectors are asked for as numbers."""
+
+
+def _refuses_base64(error: KiroAsgiError, document: Mapping[str, Any]) -> bool:
+    return document.get(ENCODING) == "base64" and ("base64" in error.message or ENCODING in error.message)
+
+
+LESSONS: Final = (Lesson(NUMBERS, "adapted.field", hears=_refuses_base64),)
+
+
 def _fields(prompt: EmbeddingPrompt, model: ModelCard) -> Iterator[tuple[str, Any]]:
     yield "model", model.id
     yield "input", prompt.inputs
-    yield "encoding_format", "base64"
+    yield ENCODING, "base64"
     if prompt.dimensions is not None:
         yield "dimensions", prompt.dimensions
     if prompt.purpose:

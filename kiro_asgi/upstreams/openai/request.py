@@ -9,7 +9,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat/create, https://pla
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,7 +27,7 @@ from kiro_asgi.rendering.schemas import is_exact
 from kiro_asgi.rendering.tools import distinct, require_choice, unknown_choice
 from kiro_asgi.rendering.unread import WriteBack
 from kiro_asgi.upstreams.base import ModelCard
-from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, RENAMED, REPLAYED, SHORTER
+from kiro_asgi.upstreams.openai.adapting import CALL_IDS, DEMANDED, DETAILED, REPLAYED, SHORTER
 from kiro_asgi.upstreams.openai.content import AS_SENT, MessageWriter, attachments
 from kiro_asgi.upstreams.openai.models import longest_answer, refuses_sampling
 from kiro_asgi.upstreams.openai.thinking import AS_SAID, EFFORT, thinking_fields
@@ -309,7 +309,7 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     """
     notes = Notes()
     for name in options.without:
-        notes.applies(_ADAPTED.get(name, "adapted.field"))
+        notes.applies(_ADAPTED[name])
     names = tool_names(notes)
     write = WriteBack(API, notes, options.unsent)
     tools = written_tools(prompt, names, write)
@@ -337,7 +337,6 @@ def document(prompt: Prompt, model: ModelCard, options: ChatRenderOptions) -> Ch
     if "response_format" in body:
         body["response_format"] = as_named(body["response_format"], prompt.unread, "response_format", "json_schema")
     said = write.whole(body, prompt, options.words, _BEGUN)
-    _leave_out(body, options.without)
     return ChatBody(body, names.changed(), notes.found(), frozenset(write.written), said)
 
 
@@ -357,13 +356,6 @@ def _require_few(tools: Sized, most: int) -> None:
             f"tools: the service takes at most {most}, and the request has {len(tools)}: offer fewer (rule {rule})"
         )
         raise RequestError(message, code="too_many_tools", param="tools")
-
-
-def _leave_out(body: dict[str, Any], fields: Collection[str]) -> None:
-    for name in fields:
-        value = body.pop(name, None)
-        if value is not None and name in RENAMED and RENAMED[name] not in fields:
-            body[RENAMED[name]] = value
 
 
 def content_of(body: Mapping[str, Any]) -> BodyContent:

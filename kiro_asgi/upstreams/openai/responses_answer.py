@@ -18,6 +18,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kiro_asgi.errors import UpstreamFault, UpstreamProtocolError
+from kiro_asgi.failures.meanings import UNEXPLAINED, error_of
+from kiro_asgi.failures.report import failure, report_in
+from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.budget import ITEM, AnswerBudget, size_of_value
 from kiro_asgi.model.events import (
@@ -45,14 +48,12 @@ from kiro_asgi.stages.base import Stage
 from kiro_asgi.stages.counts import responses_counts
 from kiro_asgi.stages.ending import MISSING
 from kiro_asgi.upstreams.ends import CUT, Meaning, end_of, meaning_of, unknown
-from kiro_asgi.upstreams.errors import clean
-from kiro_asgi.upstreams.failures import report_in
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, require_media_type
 from kiro_asgi.upstreams.json_events import JsonEvent, JsonEvents, StreamOrDocument, WholeBody
 from kiro_asgi.upstreams.media import image
 from kiro_asgi.upstreams.openai.calls import ObjectEnd
 from kiro_asgi.upstreams.openai.documents import answer_in
-from kiro_asgi.upstreams.openai.errors import stream_fault
+from kiro_asgi.upstreams.openai.errors import MEANINGS
 from kiro_asgi.upstreams.openai.reasoning import sealed
 from kiro_asgi.upstreams.openai.request import SERVED
 from kiro_asgi.upstreams.openai.responses_members import (
@@ -116,6 +117,9 @@ _STATUSES: Final[Mapping[str, Meaning]] = MappingProxyType(
 """Status of an answer at its end to its meaning, where it has no other reason."""
 
 _ACCEPTED: Final = (EVENT_STREAM, JSON)
+
+_ABORTED: Final = "server_error"
+"""Word for an answer that has failed, and says nothing of why."""
 
 
 def stages(content_type: str, new_id: Callable[[], str], service: str) -> tuple[Stage[Any, Any], ...]:
@@ -259,7 +263,7 @@ class EventDecoder:
         elif kind in ENDS or _ends(value):
             yield from self._finish(value)
         elif report := report_in(value, name, _TYPED):
-            raise stream_fault(report)
+            raise error_of(failure(report, name, message=UNEXPLAINED), MEANINGS)
         elif (item := self._opaque_item(value)) is not None:
             self._budget.take(ITEM + size_of_value(value))
             item.events.append(value)
@@ -316,10 +320,7 @@ class EventDecoder:
         response = object_of(value.get("response"))
         report = report_in({"error": response.get("error")})
         if report or value.get("type") == "response.failed":
-            error = object_of(object_of(report).get("error"))
-            raise stream_fault(
-                {"error": {"message": "the service aborted its answer", "code": "server_error", **error}}
-            )
+            raise error_of(failure(report or {}, _ABORTED, message="the service aborted its answer"), MEANINGS)
         self._told.see(value)
         yield from self._created(value)
         for item, fields in self._paired(objects_of(response.get("output"))):

@@ -10,7 +10,7 @@ from kiro_asgi.rendering.strict_turns import PAIRING
 _NONE, _FORM, _CONTENT = Loss.NONE, Loss.FORM, Loss.CONTENT
 
 RULES: Final = listed(
-    Rule("adapted.field", "A field that the service refused is left out, or has its other name.", _CONTENT),
+    "adapted.field",
     Rule("adapted.reasoning", "Earlier thinking is handed back, or not, as the service asked.", _FORM),
     Rule("adapted.call_ids", "Ids of calls have nine letters and digits, where the service asked for that.", _FORM),
     Rule(
@@ -21,7 +21,6 @@ RULES: Final = listed(
     Rule(
         "service.instructions", "A request without instructions gets short ones, where the service demands some.", _NONE
     ),
-    "adapted.unread",
     "fields.withheld",
     "tools.as_function",
     "tools.duplicate_dropped",

@@ -5,46 +5,47 @@ Sources: https://platform.openai.com/docs/api-reference/chat, https://platform.o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from attrs import define, evolve, field, frozen, setters, validators
 
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.failures.meanings import Own
+from kiro_asgi.failures.remedies import OTHER_NAMES, Lesson, Remedy
 from kiro_asgi.limits import REQUEST_DEPTH
 from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import NO_WORDS
+from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.unread import unsent
 from kiro_asgi.stages.base import Stage
 from kiro_asgi.upstreams.access import KeyExchange
-from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, Upstream, UpstreamRequest
+from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, Rendered, Traits, UpstreamRequest
 from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, signer
 from kiro_asgi.upstreams.headers import JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models, responses_answer, responses_request
 from kiro_asgi.upstreams.openai.adapting import (
     CHAT_ASKS,
+    CHAT_LESSONS,
     DEMANDED,
     DETAILED,
-    RENAMED,
+    HEARD,
     REPLAYED,
     RESPONSES_ASKS,
-    chat_refusal,
-    responses_refusal,
+    RESPONSES_LESSONS,
 )
 from kiro_asgi.upstreams.openai.answer import stages
 from kiro_asgi.upstreams.openai.codex import CODEX, CodexQuota
 from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.embeddings import OPENAI_SIZE, USUAL_SIZE, OpenAIEmbedder
-from kiro_asgi.upstreams.openai.errors import fault
+from kiro_asgi.upstreams.openai.errors import MEANINGS
 from kiro_asgi.upstreams.openai.models import efforts_of, named, refuses_sampling, wants_responses
 from kiro_asgi.upstreams.openai.request import API, WORDS, ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
@@ -83,8 +84,7 @@ class OpenAIServer(DirectUpstream):
 
     name: str = "openai"
 
-    without: tuple[str, ...] = ()
-    """Fields that the server refused, or missed, in the order in which `adapt_after_error` found them."""
+    meanings: ClassVar[Own] = MEANINGS
 
     key_header: str = "authorization"
     """Header that holds the key, as a bearer token there, and alone in any other."""
@@ -103,10 +103,6 @@ class OpenAIServer(DirectUpstream):
     def fetches(self, part: Attachment) -> bool:
         """Whether the service itself fetches *part*: images, but no documents."""
         return isinstance(part, Image)
-
-    def fault(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> KiroAsgiError:
-        """The error that an answer with a *status* other than 200 means; see `kiro_asgi.upstreams.openai.errors`."""
-        return fault(status, headers, body)
 
     def authorization(self, credential: Credential) -> Headers:
         """How *credential* is presented; not at all where it is empty."""
@@ -175,9 +171,6 @@ class ResponsesForwarding:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
 
-    def other_api(self, error: KiroAsgiError) -> None:
-        """``None``: Responses serves every model."""
-
     def request(
         self,
         body: bytes,
@@ -189,7 +182,7 @@ class ResponsesForwarding:
         """The same request to the service; of the client's *headers* those that belong to the API are passed on."""
         fields = loads(body, max_depth=REQUEST_DEPTH)
         wanted, given = fields.get(INCLUDE) or [], fields.get("input")
-        seals = efforts_of(model.id) != () and INCLUDE not in self.upstream.without
+        seals = efforts_of(model.id) != () and INCLUDE not in {each.feature for each in self.upstream.remedies}
         if seals and fields.get("store") is not False and type(wanted) is list and SEALED not in wanted:
             fields[INCLUDE] = [*wanted, SEALED]
         if type(given) is list:
@@ -211,6 +204,8 @@ class ResponsesUpstream(OpenAIServer):
 
     signed_in: ServiceFacts | None = None
     """The service of those who signed in; ``None`` where nobody does.  Who has a key asks OpenAI's."""
+
+    lessons: ClassVar[tuple[Lesson, ...]] = RESPONSES_LESSONS
 
     takes_text: bool = True
     """Whether the server has tools that take a text; else they are functions."""
@@ -268,13 +263,13 @@ class ResponsesUpstream(OpenAIServer):
             yield Ask.EFFORT
         if refuses_sampling(model.id):
             yield Ask.SAMPLING
-        yield from (RESPONSES_ASKS[name] for name in self.without if name in RESPONSES_ASKS)
+        yield from (RESPONSES_ASKS[each.feature] for each in self.remedies if each.feature in RESPONSES_ASKS)
 
     @property
     def traits(self) -> Traits:
-        """Refusals hold for every request to the same model."""
+        """What differs by the service that is asked."""
         words = NO_WORDS if self.is_custom(self.endpoint) and self.signed_in is None else WORDS
-        return Traits(verbose=True, strict=True, phases=True, learns=True, api=responses_request.API, words=words)
+        return Traits(verbose=True, strict=True, phases=True, api=responses_request.API, words=words)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of the service's prompt cache.
@@ -292,18 +287,20 @@ class ResponsesUpstream(OpenAIServer):
             custom=custom,
             takes_text=self.takes_text,
             conversation=conversation,
-            without=self.without,
-            unsent=unsent(self.withheld, self.refused),
+            without=self.learnt,
+            unsent=unsent(self.withheld),
             facts=facts,
         )
-        form = written.body.get("text", {}).get("format", {})
+        notes = Notes()
+        sent = self.mended(written.body, notes)
+        form = sent.get("text", {}).get("format", {})
         return Rendered(
-            self.asked("/responses", dumps(written.body), credential),
+            self.asked("/responses", dumps(sent), credential),
             written.tool_names,
             stop=prompt.sampling.stop,
-            max_tokens=prompt.sampling.max_tokens if "max_output_tokens" in self.without else None,
-            notes=written.notes,
-            document=written.body,
+            max_tokens=None if "max_output_tokens" in sent else prompt.sampling.max_tokens,
+            notes=(*written.notes, *notes.found()),
+            document=sent,
             formed=not custom and is_guaranteed(form),
             unread=written.unread,
             crossed=written.crossed,
@@ -317,21 +314,9 @@ class ResponsesUpstream(OpenAIServer):
         """
         return responses_answer.stages(content_type, self.new_id, self.name)
 
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream, adapted to ask again after *error* was the answer to *rendered*; ``None`` where no adaptation
-        helps, or it was tried already."""
-        name = responses_refusal(error, rendered.document, self.without)
-        return evolve(self, without=(*self.without, name)) if name else self.without_refused(error, rendered)
-
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.responses_request`."""
         return responses_request.content_of(document)
-
-
-_RESPONSES_ONLY: Final = re.compile(
-    r"\bonly (?:supported|available) (?:in|with|through) (?:the )?/?v1/responses\b", re.I
-)
-"""A refusal of a model that Chat Completions does not serve."""
 
 
 @frozen
@@ -354,10 +339,6 @@ class ChatForwarding:
     def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
         """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
         return any(ask in asks for ask in self.upstream.adapted(model))
-
-    def other_api(self, error: KiroAsgiError) -> ResponsesUpstream | None:
-        """The upstream for Responses, where *error* says that Chat Completions does not serve the model."""
-        return self.upstream.other_api(error)
 
     def request(
         self,
@@ -389,7 +370,7 @@ class OpenAIUpstream(OpenAIServer):
     thinking_tags: tuple[str, ...] = ()
     """Names of the tags between which the server lets models think in the text; empty where it sends it apart."""
 
-    max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(RENAMED))
+    max_tokens_field: str = field(default="max_completion_tokens", validator=validators.in_(OTHER_NAMES))
     """Name of the field for the answer's greatest length: ``max_completion_tokens``, or the older ``max_tokens``."""
 
     call_ids: str = field(default="auto", validator=validators.in_(CALL_IDS))
@@ -397,9 +378,6 @@ class OpenAIUpstream(OpenAIServer):
 
     thinking_field: str = AS_SENT
     """Member of earlier answers in which their thinking is handed back; `AS_SENT` for the one that the client sent."""
-
-    heard_field: str = ""
-    """The one in which the server has sent thinking, and which counts then; empty where that is not known."""
 
     demands_thinking: bool = False
     """The server wants thinking in each of them."""
@@ -419,6 +397,8 @@ class OpenAIUpstream(OpenAIServer):
     forwards: bool = True
     """Whether requests of clients that speak the API may be passed on as they are."""
 
+    lessons: ClassVar[tuple[Lesson, ...]] = CHAT_LESSONS
+
     responses: ResponsesUpstream | None = None
     """Asks the same server by its other API, for models that Chat Completions does not serve; ``None`` for none."""
 
@@ -434,7 +414,6 @@ class OpenAIUpstream(OpenAIServer):
             signs_calls=custom,
             thinking_owner=self.name if returned is not ReturnedThinking.NONE else "",
             demands_thinking=returned is ReturnedThinking.DEMANDED,
-            learns=True,
             api=API,
             words=NO_WORDS if custom else WORDS,
         )
@@ -444,9 +423,9 @@ class OpenAIUpstream(OpenAIServer):
 
         A server that demands it gets it whatever the operator wishes: without it the request is refused.
         """
-        if REPLAYED in self.without:
+        if REPLAYED in self.learnt:
             return ReturnedThinking.NONE
-        if self.demands_thinking or DEMANDED in self.without:
+        if self.demands_thinking or DEMANDED in self.learnt:
             return ReturnedThinking.DEMANDED
         return ReturnedThinking.TEXT if custom and self.replay_thinking else ReturnedThinking.NONE
 
@@ -469,7 +448,7 @@ class OpenAIUpstream(OpenAIServer):
             yield Ask.MANY_STOPS
         if refuses_sampling(model.id):
             yield from (Ask.SAMPLING, Ask.STOP)
-        yield from (CHAT_ASKS[name] for name in self.without if name in CHAT_ASKS)
+        yield from (CHAT_ASKS[each.feature] for each in self.remedies if each.feature in CHAT_ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of OpenAI's prompt cache; no other server gets it.
@@ -481,7 +460,7 @@ class OpenAIUpstream(OpenAIServer):
         custom = self.is_custom(credential.endpoint or self.endpoint)
         returned = self._returned_thinking(custom)
         options = ChatRenderOptions(
-            service=self.name if self.replay_thinking and DETAILED not in self.without else "",
+            service=self.name if self.replay_thinking and DETAILED not in self.learnt else "",
             custom=custom,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
@@ -494,20 +473,21 @@ class OpenAIUpstream(OpenAIServer):
             max_tools=self.max_tools,
             cache_key="" if custom else conversation,
             words=NO_WORDS if custom else WORDS,
-            without=self.without,
-            unsent=unsent(self.withheld, self.refused),
+            without=self.learnt,
+            unsent=unsent(self.withheld),
         )
-        written = document(prompt, model, options)
-        request = self.asked("/chat/completions", dumps(written.body), credential)
+        written, notes = document(prompt, model, options), Notes()
+        sent = self.mended(written.body, notes)
+        request = self.asked("/chat/completions", dumps(sent), credential)
         return Rendered(
             request,
             written.tool_names,
             bool(self.thinking_tags),
-            prompt.sampling.stop[len(written.body.get("stop", ())) :],
-            max_tokens=prompt.sampling.max_tokens if RENAMED.keys() <= {*self.without} else None,
-            notes=written.notes,
-            document=written.body,
-            formed=not custom and is_guaranteed(written.body.get("response_format", {})),
+            prompt.sampling.stop[len(sent.get("stop", ())) :],
+            max_tokens=prompt.sampling.max_tokens if OTHER_NAMES.keys().isdisjoint(sent) else None,
+            notes=(*written.notes, *notes.found()),
+            document=sent,
+            formed=not custom and is_guaranteed(sent.get("response_format", {})),
             unread=written.unread,
             crossed=written.crossed,
         )
@@ -520,27 +500,20 @@ class OpenAIUpstream(OpenAIServer):
         """
         return stages(content_type, self.new_id, self.name)
 
-    def other_api(self, error: KiroAsgiError) -> ResponsesUpstream | None:
-        """The upstream for Responses, where *error* says that Chat Completions does not serve the model."""
-        return self.responses if _RESPONSES_ONLY.search(error.message) else None
-
-    def adapt_after_error(self, error: KiroAsgiError, rendered: Rendered) -> Upstream | None:
-        """This upstream, adapted to ask again after *error* was the answer to *rendered*, or the one for the other API;
-        ``None`` where no adaptation helps, or it was tried already."""
-        if (other := self.other_api(error)) is not None:
-            return other
-        if (less := self.without_refused(error, rendered)) is not None:
-            return less
-        name = chat_refusal(error, rendered.document, self.without)
-        return evolve(self, without=(*self.without, name)) if name else None
+    @property
+    def other_upstream(self) -> ResponsesUpstream | None:
+        """Who asks the same server by the Responses API; ``None`` where that is not to be asked."""
+        return self.responses
 
     @property
     def _returned_field(self) -> str:
-        return self.heard_field if self.heard_field and self.thinking_field == AS_SENT else self.thinking_field
+        heard = next((each.renamed for each in self.remedies if each.feature == HEARD), "")
+        return heard if heard and self.thinking_field == AS_SENT else self.thinking_field
 
     def naming_thinking(self, member: str) -> OpenAIUpstream:
         """This upstream, for a model that has sent thinking as *member*, and wants it back as that."""
-        return self if member == self.heard_field else evolve(self, heard_field=member)
+        others = tuple(each for each in self.remedies if each.feature != HEARD)
+        return self.with_remedies((*others, Remedy(HEARD, "", renamed=member)))
 
     def content_of(self, document: Mapping[str, Any]) -> BodyContent:
         """As of `kiro_asgi.upstreams.openai.request`."""

@@ -436,7 +436,7 @@ def test_nothing_follows_the_end() -> None:
         ({"type": "api_error", "message": "oops"}, UpstreamFault, "internal"),
         ({"type": "invalid_request_error", "message": "prompt is too long"}, ContextTooLong, "context_too_long"),
         ({"type": "hologram"}, UpstreamFault, "internal"),
-        ({"type": "engine_rate_limited"}, UpstreamThrottled, "internal"),
+        ({"type": "engine_rate_limited"}, UpstreamThrottled, "engine_rate_limited"),
         ("Overloaded", UpstreamOverloaded, "overloaded"),
         (None, UpstreamFault, "internal"),
     ],

@@ -14,8 +14,8 @@ from kiro_asgi.errors import (
     KiroAsgiError,
     NotTheUpstream,
     UnknownModel,
-    UpstreamDenied,
     UpstreamFault,
+    UpstreamForbidden,
     UpstreamOverloaded,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
@@ -25,7 +25,7 @@ from kiro_asgi.errors import (
     UpstreamTokenInvalid,
     UpstreamUnavailable,
 )
-from kiro_asgi.upstreams.anthropic.errors import fault
+from tests.upstreams.faults import anthropic as fault
 
 
 def refusal(status: int, kind: str = "", message: str = "no", headers: Any = ()) -> KiroAsgiError:
@@ -39,8 +39,8 @@ def refusal(status: int, kind: str = "", message: str = "no", headers: Any = ())
         (400, "invalid_request_error", "messages: no", UpstreamRejected, "validation"),
         (401, "authentication_error", "invalid x-api-key", UpstreamTokenInvalid, "token_invalid"),
         (402, "billing_error", "pay", UpstreamQuotaSpent, "quota_spent"),
-        (403, "permission_error", "no", UpstreamDenied, "access_denied"),
-        (404, "not_found_error", "Not found", UpstreamRejected, "not_found"),
+        (403, "permission_error", "no", UpstreamForbidden, "access_denied"),
+        (404, "not_found_error", "Not found", NotTheUpstream, "upstream.address"),
         (404, "not_found_error", "model: claude-x", UnknownModel, "model_not_found"),
         (413, "request_too_large", "too large", ContextTooLong, "request_too_large"),
         (429, "rate_limit_error", "slow", UpstreamThrottled, "throttled"),
@@ -61,7 +61,7 @@ def refusal(status: int, kind: str = "", message: str = "no", headers: Any = ())
         (500, "api_error", 'the service says {"type": "overloaded_error"}', UpstreamOverloaded, "overloaded"),
         (503, "", "", UpstreamUnavailable, "unavailable"),
         (529, "hologram", "", UpstreamOverloaded, "overloaded"),
-        (418, "hologram", "", UpstreamRejected, "rejected"),
+        (418, "hologram", "", UpstreamRejected, "hologram"),
         (302, "", "", NotTheUpstream, "upstream.redirect"),
         (101, "", "", UpstreamProtocolError, "upstream.status"),
     ],

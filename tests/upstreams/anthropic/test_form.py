@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.simulator.anthropic import read
 from kiro_asgi.simulator.anthropic.checks import form_possible, schema_closed, schema_ends, schema_known
-from kiro_asgi.upstreams.anthropic.errors import FORM, FORM_UNKNOWN
 from kiro_asgi.upstreams.anthropic.schema import CompiledSchema, compiled
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, Rendered
@@ -247,14 +247,14 @@ def test_a_refused_schema_is_told_in_words(message: str, code: str, rule: str, l
     assert rules(again) == [rule, "output.schema_instruction"]
     assert "output_config" not in again.document
     assert not again.formed
-    assert adapted.traits.learns is learns
+    assert adapted.remedies[-1].lasting is learns
     assert adapted.adapt_after_error(error, again) is None
 
 
 def test_other_refusals_are_not_about_the_form() -> None:
-    """An effort that a model does not know is another thing."""
+    """An effort that a model does not know is another thing: nothing was sent that could be left out."""
     upstream = AnthropicUpstream()
-    message = "output_config.effort: This model does not support the effort parameter."
+    message = "messages.0.content: This model does not support the effort parameter."
     error = upstream.fault(400, (), dumps({"error": {"type": "invalid_request_error", "message": message}}))
 
     assert error.code == "validation"

@@ -11,12 +11,12 @@ import anyio
 import pytest
 
 from kiro_asgi.errors import ConfigError, KiroAsgiError, UpstreamDenied, UpstreamRejected
+from kiro_asgi.failures.phrases import UNSTREAMED
 from kiro_asgi.net.aws import Signer, ThisMachine
 from kiro_asgi.net.transport import Transport
 from kiro_asgi.upstreams.access import Keys
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
 from kiro_asgi.upstreams.bedrock import BEDROCK
-from kiro_asgi.upstreams.bedrock.errors import UNSTREAMED
 from kiro_asgi.upstreams.bedrock.models import card_of
 from kiro_asgi.upstreams.bedrock.settings import BedrockSettings
 from kiro_asgi.upstreams.bedrock.upstream import set_up
@@ -174,7 +174,7 @@ def test_a_model_that_streams_none_is_asked_for_a_whole_answer() -> None:
 
     changed = upstream.adapt_after_error(UpstreamRejected("x", code=UNSTREAMED), rendered)
 
-    assert changed is not None and changed.traits.learns
+    assert changed is not None and changed.remedies[-1].lasting
     again = changed.render(asked(tools=(LOOK,)), card_of("unheard.of-v1:0"), credential)
     assert rendered.request.url.endswith("/converse-stream") and again.request.url.endswith("/converse")
     assert changed.adapt_after_error(UpstreamRejected("x", code=UNSTREAMED), again) is None

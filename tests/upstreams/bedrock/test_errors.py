@@ -10,8 +10,8 @@ from kiro_asgi.errors import (
     ContextTooLong,
     KiroAsgiError,
     UnknownModel,
-    UpstreamDenied,
     UpstreamFault,
+    UpstreamForbidden,
     UpstreamOverloaded,
     UpstreamQuotaSpent,
     UpstreamRejected,
@@ -19,13 +19,13 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
-from kiro_asgi.upstreams.bedrock.errors import fault
 from tests.upstreams.bedrock.frames import delta, exception, read
+from tests.upstreams.faults import bedrock as fault
 
 EXCEPTIONS = [
     (400, "ValidationException", UpstreamRejected),
     (400, "ServiceQuotaExceededException", UpstreamQuotaSpent),
-    (403, "AccessDeniedException", UpstreamDenied),
+    (403, "AccessDeniedException", UpstreamForbidden),
     (403, "UnrecognizedClientException", UpstreamTokenInvalid),
     (403, "InvalidSignatureException", UpstreamTokenInvalid),
     (403, "SignatureDoesNotMatch", UpstreamTokenInvalid),

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.upstreams.base import Credential, CredentialKind, Rendered
-from kiro_asgi.upstreams.bedrock.errors import FORM, FORM_UNKNOWN, fault
 from kiro_asgi.upstreams.bedrock.models import card_of
 from kiro_asgi.upstreams.bedrock.upstream import BedrockUpstream
 from kiro_asgi.wire.json import loads
+from tests.upstreams.faults import bedrock as fault
 
 KEY = Credential(CredentialKind.API_KEY, "k")
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -113,6 +114,6 @@ def test_a_refused_schema_is_told_in_words(said: str, code: str, invokes: bool) 
     assert error.code == code and adapted is not None
     again = asked(CLAUDE, adapted)
     assert (sent(again), told(again), again.formed) == (None, True, False)
-    assert adapted.adaptations[0] in {note.rule for note in again.notes}
+    assert adapted.learnt[0] in {note.rule for note in again.notes}
     assert adapted.adapt_after_error(error, again) is None
-    assert adapted.traits.learns == (code == FORM_UNKNOWN)
+    assert adapted.remedies[-1].lasting == (code == FORM_UNKNOWN)

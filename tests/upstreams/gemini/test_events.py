@@ -16,8 +16,8 @@ from kiro_asgi.errors import (
     NotTheUpstream,
     UpstreamFault,
     UpstreamProtocolError,
-    UpstreamRateExceeded,
     UpstreamRejected,
+    UpstreamThrottled,
 )
 from kiro_asgi.limits import NOTICES
 from kiro_asgi.model.events import (
@@ -323,7 +323,7 @@ def test_an_error_in_the_middle(event: Any) -> None:
     deltas = pipeline.feed([sse(chunk({"text": "a"}, finish="STOP"), event)])
 
     assert next(deltas) == TextDelta("a")
-    with pytest.raises(UpstreamRateExceeded):
+    with pytest.raises(UpstreamThrottled):
         next(deltas)
 
 
@@ -497,7 +497,7 @@ def test_an_array_that_was_cut(body: bytes) -> None:
 
 def test_an_error_in_an_array() -> None:
     """§1.1: there, errors are the array's one element."""
-    with pytest.raises(UpstreamRateExceeded):
+    with pytest.raises(UpstreamThrottled):
         read_bytes([json.dumps([ERROR]).encode()], JSON)
 
 

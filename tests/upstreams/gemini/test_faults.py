@@ -17,6 +17,7 @@ from kiro_asgi.errors import (
     UpstreamDenied,
     UpstreamError,
     UpstreamFault,
+    UpstreamForbidden,
     UpstreamModelQuotaSpent,
     UpstreamOverloaded,
     UpstreamProtocolError,
@@ -28,10 +29,11 @@ from kiro_asgi.errors import (
     UpstreamTimeout,
     UpstreamTokenInvalid,
 )
+from kiro_asgi.failures.waits import MAX_RETRY_AFTER, seconds
 from kiro_asgi.model.prompt import ToolCallPart
-from kiro_asgi.upstreams.errors import MAX_RETRY_AFTER
-from kiro_asgi.upstreams.gemini.errors import fault, report_fault, seconds
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
+from tests.upstreams.faults import failure_of
+from tests.upstreams.faults import gemini as fault
 from tests.upstreams.gemini.asked import KEY, rendered
 from tests.upstreams.kiro.prompts import ask, assistant, result, user
 
@@ -68,9 +70,9 @@ MISSING = "Function call is missing a thought_signature in functionCall parts. .
         (400, ("x", "FAILED_PRECONDITION"), UpstreamRejected, "FAILED_PRECONDITION"),
         (400, ("x", "OUT_OF_RANGE"), UpstreamRejected, "OUT_OF_RANGE"),
         (400, ("x", "INVALID_ARGUMENT", info("API_KEY_INVALID")), UpstreamTokenInvalid, "API_KEY_INVALID"),
-        (400, ("API key not valid. Please pass a valid API key.",), UpstreamTokenInvalid, "API_KEY_INVALID"),
-        (400, (MISSING, "INVALID_ARGUMENT"), UpstreamRejected, "thought_signature"),
-        (400, ("Corrupted thought signature.", "INVALID_ARGUMENT"), UpstreamRejected, "thought_signature"),
+        (400, ("API key not valid. Please pass a valid API key.",), UpstreamTokenInvalid, "token_invalid"),
+        (400, (MISSING, "INVALID_ARGUMENT"), UpstreamRejected, "thinking_signature_invalid"),
+        (400, ("Corrupted thought signature.", "INVALID_ARGUMENT"), UpstreamRejected, "thinking_signature_invalid"),
         (400, ("User location is not supported for the API use.",), UpstreamDenied, "location"),
         (
             400,
@@ -79,13 +81,13 @@ MISSING = "Function call is missing a thought_signature in functionCall parts. .
             "context_too_long",
         ),
         (500, ("a context window exceeded error",), ContextTooLong, "context_too_long"),
-        (400, ("Invalid model name passed in model=x",), UnknownModel, "not_found"),
-        (401, ("x", "UNAUTHENTICATED"), UpstreamTokenInvalid, "UNAUTHENTICATED"),
-        (403, ("x", "PERMISSION_DENIED"), UpstreamDenied, "PERMISSION_DENIED"),
+        (400, ("Invalid model name passed in model=x",), UnknownModel, "model_not_found"),
+        (401, ("x", "UNAUTHENTICATED"), UpstreamTokenInvalid, "token_invalid"),
+        (403, ("x", "PERMISSION_DENIED"), UpstreamForbidden, "access_denied"),
         (403, ("x", "PERMISSION_DENIED", info("CONSUMER_SUSPENDED")), UpstreamSuspended, "CONSUMER_SUSPENDED"),
-        (404, ("models/x is not found for API version v1beta", "NOT_FOUND"), UnknownModel, "not_found"),
+        (404, ("models/x is not found for API version v1beta", "NOT_FOUND"), UnknownModel, "model_not_found"),
         (404, ("x", "NOT_FOUND"), UpstreamRejected, "not_found"),
-        (429, ("x", "RESOURCE_EXHAUSTED"), UpstreamThrottled, "RESOURCE_EXHAUSTED"),
+        (429, ("x", "RESOURCE_EXHAUSTED"), UpstreamThrottled, "throttled"),
         (429, ("x", "RESOURCE_EXHAUSTED", info("RATE_LIMIT_EXCEEDED")), UpstreamRateExceeded, "RATE_LIMIT_EXCEEDED"),
         (429, ("x", "RESOURCE_EXHAUSTED", quota("RequestsPerMinutePerProject")), UpstreamRateExceeded, "rate_exceeded"),
         (429, ("x", "RESOURCE_EXHAUSTED", quota("RequestsPerDayPerProject")), UpstreamQuotaSpent, "quota_spent"),
@@ -109,13 +111,13 @@ MISSING = "Function call is missing a thought_signature in functionCall parts. .
             "model_quota_spent",
         ),
         (429, ("Quota exceeded for it, limit: 0.5", "RESOURCE_EXHAUSTED"), UpstreamRateExceeded, "rate_exceeded"),
-        (499, ("x", "CANCELLED"), UpstreamTimeout, "CANCELLED"),
-        (500, ("x", "INTERNAL"), UpstreamFault, "INTERNAL"),
+        (499, ("x", "CANCELLED"), UpstreamTimeout, "timeout"),
+        (500, ("x", "INTERNAL"), UpstreamFault, "internal"),
         (503, ("The model is overloaded.", "UNAVAILABLE"), UpstreamOverloaded, "overloaded"),
         (503, ("x", "UNAVAILABLE"), UpstreamOverloaded, "UNAVAILABLE"),
-        (504, ("x", "DEADLINE_EXCEEDED"), UpstreamTimeout, "DEADLINE_EXCEEDED"),
-        (418, ("x", "NEW"), UpstreamRejected, "rejected"),
-        (529, ("x",), UpstreamOverloaded, "UNAVAILABLE"),
+        (504, ("x", "DEADLINE_EXCEEDED"), UpstreamTimeout, "timeout"),
+        (418, ("x", "NEW"), UpstreamRejected, "NEW"),
+        (529, ("x",), UpstreamOverloaded, "overloaded"),
         (302, ("x",), NotTheUpstream, "upstream.redirect"),
         (999, ("x",), UpstreamProtocolError, "upstream.status"),
     ],
@@ -133,10 +135,10 @@ def test_refusals(http: int, told: tuple[Any, ...], error: type[KiroAsgiError], 
 def test_a_report_in_an_answer_means_the_same() -> None:
     """Without the HTTP status in its words, as there was none."""
     told = report("x", "RESOURCE_EXHAUSTED", quota("PerMinute"), retry("3s"), code=429)
-    found = report_fault(429, told)
+    found = failure_of("gemini", "", told)
 
     assert (type(found), found.message, found.retry_after) == (UpstreamRateExceeded, "x", 3.0)
-    assert type(report_fault(500, {"error": "boom"})) is UpstreamFault
+    assert type(failure_of("gemini", "", {"error": "boom"})) is UpstreamFault
 
 
 def test_how_long_to_wait() -> None:

@@ -12,10 +12,10 @@ from hypothesis import given
 from kiro_asgi.errors import UpstreamRejected
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard
-from kiro_asgi.upstreams.gemini.errors import fault
 from kiro_asgi.upstreams.gemini.schema import json_schema
 from kiro_asgi.upstreams.gemini.upstream import GeminiUpstream
 from tests.growth import assert_linear
+from tests.upstreams.faults import gemini as fault
 from tests.upstreams.gemini.invariants import json_schema_breaches
 from tests.upstreams.gemini.test_schema import SCHEMAS
 from tests.upstreams.kiro.prompts import ask, user
@@ -123,7 +123,7 @@ def test_a_refusal_falls_back(message: str, learns: bool) -> None:
     assert isinstance(error, UpstreamRejected)
     adapted = upstream.adapt_after_error(error, rendered)
 
-    assert adapted is not None and adapted.traits.learns is learns and not upstream.traits.learns
+    assert adapted is not None and adapted.remedies[-1].lasting is learns
     again = adapted.render(ask(user("x"), schema=TREE), FLASH, KEY)
     config = again.document["generationConfig"]
     assert "responseJsonSchema" not in config and config["responseSchema"]["type"] == "object"

@@ -11,6 +11,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.prompt import (
     Document,
     Prompt,
@@ -49,6 +50,8 @@ THINKING = st.builds(
     st.sampled_from(["", "none", "minimal", "high", "max", "?"]),
 )
 
+REFUSED = (Remedy("adapted.signatures"),)
+
 
 def signed(prompt: Prompt, first: int) -> Prompt:
     """*prompt* with the service's own signatures, of all kinds, in place of others."""
@@ -82,7 +85,9 @@ ASKED = st.builds(
 @given(ASKED, MODELS, st.booleans(), st.booleans())
 def test_any_conversation_is_well_formed(prompt: Prompt, model: Any, adapted: bool, replay: bool) -> None:
     """However turns, parts, ids, names, signatures and tools are mixed, none of the service's rules is broken."""
-    found = rendered(prompt, model, without_signatures=adapted, replay_thinking=replay, safety_threshold="BLOCK_NONE")
+    found = rendered(
+        prompt, model, remedies=REFUSED if adapted else (), replay_thinking=replay, safety_threshold="BLOCK_NONE"
+    )
 
     assert breaches(json.loads(found.request.body)) == []
     assert {note.rule for note in found.notes} <= {rule.name for rule in RULES}

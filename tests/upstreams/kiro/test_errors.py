@@ -17,6 +17,7 @@ from kiro_asgi.errors import (
     UpstreamDenied,
     UpstreamError,
     UpstreamFault,
+    UpstreamForbidden,
     UpstreamOverloaded,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
@@ -27,10 +28,15 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER, clean
-from kiro_asgi.upstreams.kiro.errors import NAMES, REASONS, exception_fault, fault
+from kiro_asgi.failures.texts import MAX_MESSAGE, clean
+from kiro_asgi.failures.waits import MAX_RETRY_AFTER
+from tests.upstreams.faults import KIRO_NAMES as NAMES
+from tests.upstreams.faults import KIRO_REASONS as REASONS
+from tests.upstreams.faults import kiro as fault
+from tests.upstreams.faults import kiro_exception as exception_fault
 
 SUSPENDED = "Your User ID (d-123.abc) temporarily is suspended. We've locked it as a security precaution."
 SUSPICIOUS = (
@@ -60,7 +66,7 @@ def refusal(
         ),
         (400, "Input is too long.", None, ContextTooLong, "context_too_long"),
         (400, "x", "PROMPT_TOO_LONG", ContextTooLong, "PROMPT_TOO_LONG"),
-        (413, "x", None, ContextTooLong, "context_too_long"),
+        (413, "x", None, ContextTooLong, "request_too_large"),
         (
             400,
             "Invalid model ID. Please select a different model.",
@@ -69,7 +75,7 @@ def refusal(
             "INVALID_MODEL_ID",
         ),
         (400, "Invalid tool use format.", "REQUEST_BODY_INVALID", UpstreamRejected, "REQUEST_BODY_INVALID"),
-        (400, "Invalid signature in thinking block", None, UpstreamRejected, "THINKING_SIGNATURE_INVALID"),
+        (400, "Invalid signature in thinking block", None, UpstreamRejected, "thinking_signature_invalid"),
         (400, "profileArn is required for this request.", None, UpstreamRejected, "profile_required"),
         (400, "x", "NEW_REASON", UpstreamRejected, "NEW_REASON"),
         (400, "x", None, UpstreamRejected, "rejected"),
@@ -78,18 +84,18 @@ def refusal(
         (403, "x", "OVERAGE_REQUEST_LIMIT_EXCEEDED", UpstreamQuotaSpent, "OVERAGE_REQUEST_LIMIT_EXCEEDED"),
         (429, "x", "DAILY_REQUEST_COUNT", UpstreamQuotaSpent, "DAILY_REQUEST_COUNT"),
         (402, "x", None, UpstreamQuotaSpent, "quota_spent"),
-        (401, "x", None, UpstreamTokenInvalid, "token_invalid"),
+        (401, "x", None, UpstreamUnauthorized, "token_invalid"),
         (403, "The bearer token included in the request is invalid.", None, UpstreamTokenInvalid, "token_invalid"),
         (403, SUSPENDED, "TEMPORARILY_SUSPENDED", UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
         (423, SUSPENDED, None, UpstreamSuspended, "TEMPORARILY_SUSPENDED"),
-        (403, "User is not authorized to make this call.", None, UpstreamDenied, "access_denied"),
+        (403, "User is not authorized to make this call.", None, UpstreamForbidden, "access_denied"),
         (403, "x", "FEATURE_NOT_SUPPORTED", UpstreamDenied, "FEATURE_NOT_SUPPORTED"),
         (429, SUSPICIOUS, None, UpstreamSuspicious, "suspicious_activity"),
         (429, "Too many requests.", "USER_REQUEST_RATE_EXCEEDED", UpstreamRateExceeded, "USER_REQUEST_RATE_EXCEEDED"),
         (429, "Too many requests.", None, UpstreamThrottled, "throttled"),
         (429, "x", "INSUFFICIENT_MODEL_CAPACITY", UpstreamOverloaded, "INSUFFICIENT_MODEL_CAPACITY"),
         (500, "x", "INSUFFICIENT_MODEL_CAPACITY", UpstreamOverloaded, "INSUFFICIENT_MODEL_CAPACITY"),
-        (500, "Encountered unexpectedly high load when processing.", None, UpstreamOverloaded, "high_load"),
+        (500, "Encountered unexpectedly high load when processing.", None, UpstreamOverloaded, "overloaded"),
         (503, "x", "MODEL_TEMPORARILY_UNAVAILABLE", UpstreamOverloaded, "MODEL_TEMPORARILY_UNAVAILABLE"),
         (500, "x", None, UpstreamFault, "internal"),
         (503, "x", None, UpstreamUnavailable, "unavailable"),
@@ -110,7 +116,7 @@ def test_refusals(status: int, message: str | None, reason: str | None, error: t
     [
         ("ThrottlingException", UpstreamThrottled),
         ("ThrottlingError", UpstreamThrottled),
-        ("aws.protocol#AccessDeniedException:http://internal/", UpstreamDenied),
+        ("aws.protocol#AccessDeniedException:http://internal/", UpstreamForbidden),
         ("ServiceQuotaExceededError", UpstreamQuotaSpent),
         ("ValidationException", UpstreamRejected),
         ("InternalServerError", UpstreamFault),
@@ -247,7 +253,7 @@ def test_ordinary_words_are_not_redacted() -> None:
 
 def test_message_holds_status_and_body() -> None:
     """F076, F077: the status and an excerpt of the body, JSON or not; a cut document is an excerpt too."""
-    assert fault(502, (), b"<html>Bad\r\nGateway</html>").message == "<html>Bad Gateway</html> (HTTP 502)"
+    assert fault(502, (), b"<html>Bad\r\nGateway</html>").message == "a web page: Bad Gateway (HTTP 502)"
     assert fault(500, (), b'{"message": "cut').message == '{"message": "cut (HTTP 500)'
     assert fault(500, (), b"").message == "no explanation (HTTP 500)"
     assert len(fault(500, (), b"x" * 100_000).message) <= MAX_MESSAGE + 20

@@ -31,9 +31,9 @@ from kiro_asgi.model.events import (
     ToolCallFragment,
 )
 from kiro_asgi.upstreams.kiro.answer import READERS, STOP_REASONS, FrameEventDecoder
-from kiro_asgi.upstreams.kiro.errors import NAMES
 from kiro_asgi.wire.eventstream import Frame, FrameDecoder, encode_frame
 from tests.helpers import byte_by_byte, kiro_event, kiro_exception, kiro_stream, run
+from tests.upstreams.faults import KIRO_NAMES as NAMES
 
 
 def frame(event_type: str, payload: Any) -> Frame:

@@ -14,13 +14,16 @@ from attrs import evolve
 
 import kiro_asgi.upstreams.kiro
 from kiro_asgi.errors import KiroAsgiError, UpstreamDenied, UpstreamRejected, UpstreamUnreachable
+from kiro_asgi.failures.meanings import STATUSES
 from kiro_asgi.model.prompt import Prompt, Role, Text, Turn
 from kiro_asgi.upstreams.base import Credential, CredentialKind, ModelCard, UpstreamRequest
-from kiro_asgi.upstreams.kiro.errors import NAMES, REASONS, STATUSES, fault
 from kiro_asgi.upstreams.kiro.hosts import FAMILIES, MISPLACED, KiroHosts
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.tokens import KiroVendor
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
+from tests.upstreams.faults import KIRO_NAMES as NAMES
+from tests.upstreams.faults import KIRO_REASONS as REASONS
+from tests.upstreams.faults import kiro as fault
 
 ARN = "arn:aws:codewhisperer:eu-central-1:123456789012:profile/X"
 BUILDER_ID = Credential(CredentialKind.ACCESS_TOKEN, "t")

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kiro_asgi.errors import UpstreamProtocolError, UpstreamQuotaSpent, UpstreamTokenInvalid
+from kiro_asgi.failures.waits import MAX_RENEWAL
 from kiro_asgi.upstreams.base import Credential, CredentialKind, UpstreamRequest
 from kiro_asgi.upstreams.openai.codex import CodexQuota, parse_models
-from kiro_asgi.upstreams.openai.errors import MAX_RENEWAL, fault
+from tests.upstreams.faults import openai as fault
 
 DATE = (b"date", b"Thu, 26 Nov 2026 12:00:00 GMT")
 NOON = 1_795_694_400

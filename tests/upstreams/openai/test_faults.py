@@ -16,6 +16,8 @@ from kiro_asgi.errors import (
     UnknownModel,
     UpstreamDenied,
     UpstreamFault,
+    UpstreamForbidden,
+    UpstreamModelDenied,
     UpstreamOverloaded,
     UpstreamProtocolError,
     UpstreamQuotaSpent,
@@ -24,9 +26,11 @@ from kiro_asgi.errors import (
     UpstreamThrottled,
     UpstreamTimeout,
     UpstreamTokenInvalid,
+    UpstreamUnauthorized,
 )
-from kiro_asgi.upstreams.errors import MAX_MESSAGE, MAX_RETRY_AFTER
-from kiro_asgi.upstreams.openai.errors import fault
+from kiro_asgi.failures.texts import MAX_MESSAGE
+from kiro_asgi.failures.waits import MAX_RETRY_AFTER
+from tests.upstreams.faults import openai as fault
 
 
 def refusal(status: int, body: Any, **headers: str) -> KiroAsgiError:
@@ -48,17 +52,17 @@ OPENROUTER = (
     ("status", "body", "error", "code"),
     [
         (401, report("Incorrect API key", "invalid_api_key"), UpstreamTokenInvalid, "invalid_api_key"),
-        (401, {"message": "no"}, UpstreamTokenInvalid, "invalid_api_key"),
+        (401, {"message": "no"}, UpstreamUnauthorized, "token_invalid"),
         (
             403,
             report("no", "unsupported_country_region_territory"),
             UpstreamDenied,
             "unsupported_country_region_territory",
         ),
-        (403, {"detail": "no"}, UpstreamDenied, "access_denied"),
+        (403, {"detail": "no"}, UpstreamForbidden, "access_denied"),
         (404, report("The model `x` does not exist", "model_not_found"), UnknownModel, "model_not_found"),
         (404, {"error": 'model "x" not found, try pulling it first'}, UnknownModel, "model_not_found"),
-        (404, {"detail": "Not Found"}, UpstreamRejected, "not_found"),
+        (404, {"detail": "Not Found"}, NotTheUpstream, "upstream.address"),
         (429, report("Rate limit", "rate_limit_exceeded", "tokens"), UpstreamThrottled, "rate_limit_exceeded"),
         (
             429,
@@ -66,7 +70,7 @@ OPENROUTER = (
             UpstreamQuotaSpent,
             "insufficient_quota",
         ),
-        (402, report("Insufficient Balance"), UpstreamQuotaSpent, "insufficient_quota"),
+        (402, report("Insufficient Balance"), UpstreamQuotaSpent, "quota_spent"),
         (402, report(OPENROUTER, 402), UpstreamRequestTooCostly, "request_too_costly"),
         (
             402,
@@ -80,33 +84,33 @@ OPENROUTER = (
             UpstreamRejected,
             "content_policy_violation",
         ),
-        (403, report("no", "model_permission_blocked_org"), UnknownModel, "model_permission_blocked_org"),
+        (403, report("no", "model_permission_blocked_org"), UpstreamModelDenied, "model_permission_blocked_org"),
         (400, report("too long", "context_length_exceeded"), ContextTooLong, "context_length_exceeded"),
         (
             400,
             {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400},
             ContextTooLong,
-            "context_length_exceeded",
+            "context_too_long",
         ),
-        (400, report("no", None, "exceed_context_size_error"), ContextTooLong, "context_length_exceeded"),
-        (400, report("a context window exceeded error", "400"), ContextTooLong, "context_length_exceeded"),
-        (400, report("Your credit balance is too low", "400"), UpstreamQuotaSpent, "insufficient_quota"),
+        (400, report("no", None, "exceed_context_size_error"), ContextTooLong, "exceed_context_size_error"),
+        (400, report("a context window exceeded error", "400"), ContextTooLong, "context_too_long"),
+        (400, report("Your credit balance is too low", "400"), UpstreamQuotaSpent, "quota_spent"),
         (400, report("Invalid model name passed in model=x", "400"), UnknownModel, "model_not_found"),
-        (429, report("x", "429", "throttling_error"), UpstreamThrottled, "rate_limit_exceeded"),
+        (429, report("x", "429", "throttling_error"), UpstreamThrottled, "throttled"),
         (400, report("filtered", "content_filter"), UpstreamRejected, "content_filter"),
         (400, report("Unsupported parameter", "unsupported_parameter"), UpstreamRejected, "unsupported_parameter"),
         (422, {"detail": [{"loc": ["body", "top_k"], "msg": "Extra inputs"}]}, UpstreamRejected, "rejected"),
-        (500, report("boom", None, "server_error"), UpstreamFault, "internal"),
+        (500, report("boom", None, "server_error"), UpstreamFault, "server_error"),
         (502, {}, UpstreamFault, "internal"),
         (503, report("The server is overloaded"), UpstreamOverloaded, "overloaded"),
         (503, {}, UpstreamOverloaded, "overloaded"),
         (504, {}, UpstreamTimeout, "timeout"),
-        (413, {}, ContextTooLong, "context_length_exceeded"),
+        (413, {}, ContextTooLong, "request_too_large"),
         (
             413,
             report("Request too large for model `x` on tokens per minute (TPM)", "rate_limit_exceeded", "tokens"),
             ContextTooLong,
-            "context_length_exceeded",
+            "request_too_large",
         ),
         (301, {}, NotTheUpstream, "upstream.redirect"),
         (204, {}, UpstreamProtocolError, "upstream.status"),
@@ -139,8 +143,8 @@ def test_the_services_words_are_passed_on(body: Any, message: str) -> None:
 
 
 def test_web_pages_and_nothing() -> None:
-    """A proxy's page is shown in part; silence is said to be one."""
-    assert fault(502, (), b"<html>\n<h1>Bad gateway</h1>").message == "<html> <h1>Bad gateway</h1> (HTTP 502)"
+    """Of a proxy's page the title is shown; silence is said to be one."""
+    assert fault(502, (), b"<html>\n<h1>Bad gateway</h1>").message == "a web page: Bad gateway (HTTP 502)"
     assert fault(502, (), b"").message == "no explanation (HTTP 502)"
 
 

@@ -226,7 +226,7 @@ def test_a_form_that_the_service_holds_the_model_to() -> None:
 
 
 REFUSALS = [
-    ("Unsupported parameter: 'stream_options.include_obfuscation'.", "stream_options"),
+    ("Unsupported parameter: 'stream_options'.", "stream_options"),
     ("Your organization must be verified to generate reasoning summaries.", "summary"),
     ("Encrypted content is not supported with this model.", "include"),
     ("The encrypted content gAAA could not be verified.", "encrypted_content"),
@@ -248,7 +248,7 @@ def test_what_is_refused_is_left_out(message: str, blamed: str) -> None:
 
     assert second.document != first.document
     assert [note.rule for note in second.notes] == ["adapted.field"]
-    assert healed.without == (blamed,)
+    assert [each.feature for each in healed.remedies] == [blamed]
     assert healed.adapt_after_error(UpstreamRejected(message), second) is None
 
 

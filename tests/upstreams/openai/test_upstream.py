@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kiro_asgi.errors import KiroAsgiError, UpstreamProtocolError, UpstreamRejected, UpstreamThrottled
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.prompt import (
     Prompt,
     Role,
@@ -345,7 +346,7 @@ def test_several_fields_may_be_refused_one_after_the_other() -> None:
     for name in ("stream_options", "top_k", "max_completion_tokens"):
         upstream = adapt_after_error(upstream, refused(f"unknown field {name}"))
 
-    assert upstream.without == ("stream_options", "top_k", "max_completion_tokens")
+    assert [each.feature for each in upstream.remedies] == ["stream_options", "top_k", "max_completion_tokens"]
     assert adapt_after_error(upstream, refused("unknown field top_k")) is None
 
 
@@ -373,7 +374,8 @@ def test_what_is_remembered_of_thinking_is_what_is_sent(
 ) -> None:
     """A server that is sent thinking has it kept for it, one that demands it has a blank where there is none, and no
     other."""
-    upstream = OpenAIUpstream(endpoint=endpoint, replay_thinking=replayed, demands_thinking=demanded, without=without)
+    upstream = OpenAIUpstream(endpoint=endpoint, replay_thinking=replayed, demands_thinking=demanded)
+    upstream = upstream.with_remedies(tuple(map(Remedy, without)))
     silent = evolve(FULL, turns=tuple(_without_thinking(turn) for turn in FULL.turns))
     said, blank = (
         next(
