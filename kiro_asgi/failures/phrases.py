@@ -191,7 +191,7 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
             ContextTooLong,
             TOO_LONG,
             (
-                r"(?:prompt|input|request|context|messages?|conversation|query)\S*(?: \S+){0,3} "
+                r"(?:prompt|input|request|context|messages?|conversation|query)\b(?: \S{1,40}){0,3} "
                 r"(?:is|are|was) too (?:long|large)(?! to)",
                 r"(?:prompt|input|context|messages) too long",
                 r"too long for (?:the|this|requested) model",

@@ -202,12 +202,19 @@ class Common(TypedDict):
     withheld: tuple[str, ...]
 
 
-def common(configured: Configured[D]) -> Common:
-    """The fields as the settings have them."""
+def without_tail(endpoint: str, tails: Iterable[str]) -> str:
+    """*endpoint* without the first of *tails* that it ends with: what the service's own path begins with."""
+    base = endpoint.rstrip("/")
+    tail = next((each for each in tails if base.endswith(each)), "")
+    return base.removesuffix(tail) if tail else endpoint
+
+
+def common(configured: Configured[D], *tails: str) -> Common:
+    """The fields as the settings have them; *tails* are paths that are added to the endpoint, longest first."""
     settings = configured.settings
     return Common(
         name=configured.name,
-        endpoint=settings.endpoint,
+        endpoint=without_tail(settings.endpoint, tails),
         user_agent=user_agent(settings.user_agent),
         headers=settings.sent_headers,
         replay_thinking=settings.replay_thinking,

@@ -358,6 +358,6 @@ def set_up(configured: Configured[AnthropicSettings]) -> Setup:
         betas=settings.betas,
         bearer=settings.bearer,
         sign=sign,
-        **common(configured),
+        **common(configured, "/v1/messages", "/v1"),
     )
     return evolve(direct_setup(configured, upstream, RULES, ENDPOINT, sign=sign), named=models.named)

@@ -244,7 +244,9 @@ def set_up(configured: Configured[GeminiSettings]) -> Setup:
         ConfigError: A setting that cannot work.
     """
     upstream = GeminiUpstream(
-        safety_threshold=configured.settings.safety_threshold, new_id=configured.token, **common(configured)
+        safety_threshold=configured.settings.safety_threshold,
+        new_id=configured.token,
+        **common(configured, "/v1beta/models", "/v1beta"),
     )
     setup = direct_setup(configured, upstream, RULES, ENDPOINT)
     return evolve(setup, embedder=GeminiEmbedder(upstream.embedding_request))

@@ -542,7 +542,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         models_endpoint=settings.models_endpoint,
         sign=sign,
         new_id=new_id,
-        **common(configured),
+        **common(configured, "/chat/completions", "/responses"),
     )
     if settings.credentials_file or settings.endpoint == CODEX.endpoint:
         return _signed_in(configured, evolve(responses, signed_in=CODEX))
@@ -562,7 +562,7 @@ def set_up(configured: Configured[OpenAISettings]) -> Setup:
         key_header=header,
         models_endpoint=settings.models_endpoint,
         new_id=new_id,
-        **common(configured),
+        **common(configured, "/chat/completions", "/responses"),
     )
     tags, exchange = settings.thinking_tags, _exchange(settings)
     setup = direct_setup(configured, upstream, RULES, ENDPOINT, thinking_tags=tags, exchange=exchange, sign=sign)
