@@ -26,7 +26,6 @@ __all__ = [
     "MethodNotAllowed",
     "NoWebSocket",
     "NotTheUpstream",
-    "Reach",
     "RequestError",
     "ResponseNotFound",
     "RouteNotFound",

@@ -51,7 +51,18 @@ _ASKED: Final = frozenset(
         *("responseLogprobs", "audio", "modalities", "responseModalities", "speechConfig", "responseJsonSchema"),
         *("responseSchema", "responseMimeType", "json_schema", "schema", "generationConfig", "outputConfig"),
         # What it builds on.
-        *("previous_response_id", "conversation", "container", "thread", "background", "cachedContent", "mcp_servers"),
+        *(
+            "image_config",
+            "imageConfig",
+            "responseFormat",
+            "previous_response_id",
+            "conversation",
+            "container",
+            "thread",
+            "background",
+            "cachedContent",
+            "mcp_servers",
+        ),
         *("web_search_options", "prediction", "fallbacks", "anthropic_version"),
         # What messages are made of.
         *("role", "content", "type", "name", "id", "function", "arguments", "tool_use_id", "tool_call_id", "call_id"),
@@ -153,9 +164,8 @@ def remedy_for(
         needs = frozenset(("tools",)) if "tools" in document and _TOOLS.search(error.message) else frozenset[str]()
         return Remedy(OTHER_API, "", condition=needs, upstream=responses)
     for lesson in lessons:
-        if lesson.answers(error, document):
-            known_already = lesson.feature in features
-            return None if known_already else Remedy(lesson.feature, lesson.rule, lasting=lesson.lasting)
+        if lesson.feature not in features and lesson.answers(error, document):
+            return Remedy(lesson.feature, lesson.rule, lasting=lesson.lasting)
     if not isinstance(error, UpstreamRejected):
         return None
     if error.code == UNCACHED:
@@ -173,7 +183,20 @@ def remedy_for(
     return None
 
 
+_OF_LESSONS: Final = frozenset({"reasoning_content", "reasoning"})
+"""Members of messages of which a lesson says whether they are sent."""
+
+_OF_TOOLS: Final = frozenset(
+    {"strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming", *_MARKS}
+)
+"""Members of a tool without which it is the same tool."""
+
+
 def _may_go(place: Place, features: set[str]) -> bool:
+    if place.within == "messages" and place.name in _OF_LESSONS:
+        return False
+    if place.within in ("tools", "toolConfig", "toolSpec") and place.name not in _OF_TOOLS:
+        return False
     names = (place.name, *filter(None, (place.within,)))
     return str(place) not in features and place.name not in _ASKED and PRIVATE.isdisjoint(names)
 

@@ -216,6 +216,21 @@ ERRORS: Final[Mapping[type[KiroAsgiError], Sentences]] = MappingProxyType(
             "The service does not take the gateway's credential, or not any more. The client's own key is in order.",
             _PROVIDE + " Sign in again, or set a new key.",
         ),
+        errors.UpstreamUnauthorized: Sentences(
+            "service says 401",
+            "The service answers 401, and says nothing of why.",
+            _PROVIDE + " A key that works there is missing or wrong, or the address is another server's.",
+        ),
+        errors.UpstreamForbidden: Sentences(
+            "service forbids it",
+            "The service forbids this request, and says neither that the credential nor that the model is the reason.",
+            "Read its words below; other requests are not held up.",
+        ),
+        errors.UpstreamModelDenied: Sentences(
+            "model not permitted",
+            "The gateway's credential may not ask for this model; other models go on.",
+            "Ask for another model, or have the account permitted to use this one.",
+        ),
         errors.UpstreamSuspicious: Sentences(
             "account limited",
             "The service limits the account because of suspicious activity.",

@@ -17,6 +17,7 @@ from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
+from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.events import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.stages.base import Pipeline
@@ -237,6 +238,9 @@ async def test_a_refusal_of_the_request_is_told_as_it_came(api, stream, direct, 
     assert (exchange.headers["content-type"], exchange.headers["x-should-retry"]) == ("application/json", "false")
     assert exchange.headers["x-request-id"].startswith("req_")
 
+
+TAUGHT = (Remedy("adapted.signatures", "adapted.signatures"),)
+"""A rule that a refusal has put in force."""
 
 WORDS = {"anthropic": "prompt is too long", "openai": "context_length_exceeded"}
 """By which clients of each API see that they have to send less."""
@@ -578,12 +582,13 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("signatures.foreign", "openai_responses", RESPONSES, {}, reasoned("kas2.x")),
         ("thinking.replayed", "openai_responses", ResponsesUpstream(replay_thinking=False), {}, reasoned("gAAA")),
         ("thinking.effort", "openai_responses", RESPONSES, {}, {"model": "gpt-4o", "reasoning": {"effort": "low"}}),
-        ("thinking.effort", "openai_responses", ResponsesUpstream(without=("summary",)), {}, REASONING),
+        ("thinking.effort", "openai_responses", ResponsesUpstream(remedies=(Remedy("summary"),)), {}, REASONING),
         ("sampling.differs", "openai_responses", RESPONSES, {}, {"model": "gpt-5", "top_p": 1}),
         ("tools.calls", "openai_responses", RESPONSES, {}, {"tools": [{"type": "function", "name": "f"}]}),
         ("tools.run_here", "openai_responses", RESPONSES, {"toolbox": Toolbox((Search(),))}, RESPONDED[0]),
         ("output.checked", "openai_responses", RESPONSES, {}, {"text": {"format": {"type": "json_object"}}}),
         ("service.other", "openai_responses", CHAT, {}, {}),
+        ("service.taught", "anthropic", AnthropicUpstream(remedies=TAUGHT), {}, {}),
         ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
         ("fields.withheld", "anthropic", AnthropicUpstream(withheld=("speed",)), {}, {}),
         ("fields.withheld", "openai_chat", OpenAIUpstream(withheld=("service_tier",)), {}, {}),

@@ -70,27 +70,40 @@ def told(dialect: str, exchange: Exchange) -> str:
 
 @EACH_DIALECT
 async def test_a_refused_key_is_asked_again_soon(dialect, later, sim):
-    """R36: the only credential never closes the gateway: it rests 2 s, then 4, and is well again after an answer."""
+    """R36: the only credential never closes the gateway: for the model it rests 2 s, then 4, and is well again after an
+    answer."""
     app = later.app()
     for pause in (2, 4):
-        first = await ask(dialect, "sim:403", stream=True).run(app)
+        first = await ask(dialect, "sim:token-invalid", stream=True).run(app)
         assert (first.status, later.asked()) == (502, 1)
         resting = await ask(dialect, "sim:text", stream=True).run(app)
         assert (resting.status, later.asked()) == (502, 0)
-        assert told(dialect, resting).startswith(REFUSED + "User is not authorized")
+        assert told(dialect, resting).startswith(REFUSED + "The bearer token")
         assert f"not asked again now, the next try is in {pause} s" in told(dialect, resting)
         assert "retry-after" not in resting.headers, "the key has to be put right before anything helps"
         later.ahead += pause
-    calm = {"ready": True, "reasons": [], "degraded": [], "at_limit": [], "lists": {"kiro": "unasked"}}
+    calm = {"ready": True, "reasons": [], "degraded": [], "at_limit": [], "adapted": [], "lists": {"kiro": "unasked"}}
     ready = await get("/ready").run(app)
     assert (ready.status, ready.json()) == (200, calm | {"resting": []})
     assert (await ask(dialect, "sim:text", stream=True).run(app)).status == 200
-    await ask(dialect, "sim:403", stream=True).run(app)
-    rest = {"credential": "kiro.api_key", "reason": "UpstreamDenied", "seconds": 2}
+    await ask(dialect, "sim:token-invalid", stream=True).run(app)
     ready, stranger = await get("/ready").run(app), await get("/ready", key=None).run(app)
-    assert ready.json() == calm | {"resting": [rest]}, "the others have the same credential: it stays ready"
+    rests = ready.json()["resting"]
+    assert ready.json() == calm | {"resting": rests}, "the others have the same credential: it stays ready"
+    assert [rest["credential"].partition(" for ")[0] for rest in rests] == ["kiro.api_key"] * 2
+    assert {(rest["reason"], rest["seconds"]) for rest in rests} == {("UpstreamTokenInvalid", 2)}
     assert (stranger.status, stranger.json()) == (200, {"ready": True})
     assert "in 2 s" in told(dialect, await ask(dialect, "sim:text", stream=True).run(app))
+
+
+@EACH_DIALECT
+async def test_a_refusal_without_a_reason_holds_nobody_up(dialect, later, sim):
+    """403 and no word of the credential or the model: the next request is asked at once."""
+    app = later.app()
+    first = await ask(dialect, "sim:403", stream=True).run(app)
+    assert (first.status, later.asked()) == (502, 1)
+    assert not told(dialect, first).startswith(REFUSED)
+    assert (await ask(dialect, "sim:text", stream=True).run(app)).status == 200
 
 
 @EACH_DIALECT

@@ -260,11 +260,15 @@ async def test_relayed_as_it_is(entry: Entry, gateways: Callable[[str], App], si
 
             answer = await exchange.run(gateways("auto"))
 
-            (request,) = asked(sim, target)
+            request, *again = asked(sim, target)
             model = request.json()["model"]
             assert model.startswith(target.model)
-            assert request.body == body.replace(target.name.encode(), model.encode(), 1)
-            assert answer.status == request.status in (200, 400), target.name
+            sent = body.replace(target.name.encode(), model.encode(), 1)
+            # What the service has refused in an entry before is left out.
+            assert request.body == sent or request.json().items() < json.loads(sent).items()
+            # What the service refuses may be mended; then it is asked again, and answers.
+            assert answer.status == (again[-1] if again else request).status in (200, 400), target.name
+            assert len(again) <= 2
 
 
 KEY = Credential(CredentialKind.API_KEY, "sk")

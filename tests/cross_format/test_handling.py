@@ -140,10 +140,10 @@ def test_what_a_service_refuses_is_left_out(name: str, message: str) -> None:
     assert member in first.document
 
     less = upstream.adapt_after_error(UpstreamRejected(message.format(member), code="x"), first)
-    assert less is not None and less.traits.learns
+    assert less is not None and less.remedies[-1].lasting
     again = asked(less, said, model)
     assert {**first.document, member: 0} == {**again.document, member: 0} and member not in again.document
-    assert "adapted.unread" in {note.rule for note in again.notes}
+    assert "adapted.field" in {note.rule for note in again.notes}
     assert less.adapt_after_error(UpstreamRejected(message.format(member), code="x"), again) is None
 
 

@@ -35,7 +35,7 @@ from kiro_asgi.errors import (
     UpstreamFault,
     UpstreamRejected,
 )
-from kiro_asgi.failures.members import blames_member
+from kiro_asgi.failures.members import blames_member, named_members
 from kiro_asgi.failures.remedies import mended
 from kiro_asgi.failures.report import document_of
 from kiro_asgi.limits import REFUSAL_BYTES, REQUEST_DEPTH
@@ -103,11 +103,6 @@ REASONS: Final[tuple[Reason, ...]] = (
         "relay.never",
         "The operator has set ``stream.relay`` to ``never``.",
         lambda c: c.stream.relay == "never",
-    ),
-    Reason(
-        "service.taught",
-        "The service has refused such a request, and an answer is to be had only in the gateway's own form.",
-        lambda c: c.taught,
     ),
     Reason(
         "service.other",
@@ -226,6 +221,11 @@ REASONS: Final[tuple[Reason, ...]] = (
         "The service has a part of its API only: Codex streams, demands instructions, and has no other fields than its "
         "own command sends.",
         lambda c: c.differs(Ask.WHOLE, Ask.UNINSTRUCTED, Ask.OPTIONS),
+    ),
+    Reason(
+        "service.taught",
+        "The service has refused such a request, and an answer is to be had only in the gateway's own form.",
+        lambda c: c.taught,
     ),
 )
 """In the order in which they are checked; the first that holds is reported."""
@@ -397,7 +397,8 @@ class PassthroughExchange:
         document = loads(self.rendered.request.body, max_depth=REQUEST_DEPTH)
         changed = self.upstream.adapt_after_error(error, evolve(self.rendered, document=document))
         if changed is None:
-            return None if not blames_member(error) else await self._translated(self.upstream, document)
+            is_blamed = blames_member(error) and any(named_members(error, document))
+            return await self._translated(self.upstream, document) if is_blamed else None
         latest = remedies_of(changed)[-1]
         if latest.place is None or latest.feature in _KEPT_HERE or changed.forwarding is None:
             return await self._translated(changed, document)

@@ -55,7 +55,7 @@ from kiro_asgi.upstreams.direct import DirectUpstream, common, direct_setup, sig
 from kiro_asgi.upstreams.headers import Headers, check_header, overridden
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import Setup
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.json import dumps, object_of, objects_of
 
 ENDPOINT: Final = "https://api.anthropic.com"
 
@@ -205,13 +205,13 @@ class MessagesForwarding:
 
 def thought(document: Mapping[str, Any]) -> bool:
     """Whether a body hands thinking back, in this API or in Converse."""
-    blocks = [block for message in document["messages"] for block in message["content"]]
+    blocks = (block for each in objects_of(document.get("messages")) for block in objects_of(each.get("content")))
     return any("reasoningContent" in block or str(block.get("type", "")).endswith("thinking") for block in blocks)
 
 
 def held_to_schema(document: Mapping[str, Any]) -> bool:
     """Whether a body holds the answer to a schema, in this API or in Converse."""
-    return "format" in document.get("output_config", {}) or "outputConfig" in document
+    return "format" in object_of(document.get("output_config")) or "outputConfig" in document
 
 
 SIGNATURES: Final = "adapted.signatures"

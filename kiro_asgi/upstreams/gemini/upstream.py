@@ -43,7 +43,7 @@ from kiro_asgi.upstreams.gemini.settings import GeminiSettings
 from kiro_asgi.upstreams.headers import EVENT_STREAM, JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.settings import Setup
-from kiro_asgi.wire.json import dumps
+from kiro_asgi.wire.json import dumps, object_of, objects_of
 
 ENDPOINT: Final = "https://generativelanguage.googleapis.com"
 
@@ -57,11 +57,12 @@ CONTENT_WITH_NOTHING: Final = "empty answers"
 
 
 def _formed(document: Mapping[str, Any]) -> bool:
-    return "responseJsonSchema" in document.get("generationConfig", {})
+    return "responseJsonSchema" in object_of(document.get("generationConfig"))
 
 
 def _signable(document: Mapping[str, Any]) -> bool:
-    return signable(document["contents"])
+    contents = objects_of(document.get("contents"))
+    return all(type(each.get("parts")) is list for each in contents) and signable(contents)
 
 
 LESSONS: Final = (

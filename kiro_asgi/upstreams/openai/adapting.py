@@ -17,6 +17,7 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.failures.members import blames_member
 from kiro_asgi.failures.remedies import Lesson
+from kiro_asgi.wire.json import objects_of
 from kiro_asgi.model.features import Ask
 
 REPLAYED: Final = "reasoning_content"
@@ -83,7 +84,7 @@ def _speaks_of_thinking(error: KiroAsgiError, document: Mapping[str, Any]) -> bo
     if not blames_member(error) and not (_names(error, REPLAYED) and _is_missed(error)):
         return False
     return _names(error, REPLAYED) or (
-        _names(error, SHORTER) and any(SHORTER in message for message in document["messages"])
+        _names(error, SHORTER) and any(SHORTER in message for message in objects_of(document.get("messages")))
     )
 
 

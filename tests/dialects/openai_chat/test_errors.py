@@ -82,8 +82,11 @@ TABLE = [
             (errors.UpstreamTokenInvalid, "upstream_credential_refused"),
             (errors.UpstreamSuspicious, "upstream_account_limited"),
             (errors.UpstreamSuspended, "upstream_account_suspended"),
+            (errors.UpstreamForbidden, "upstream_refused"),
+            (errors.UpstreamUnauthorized, "upstream_refused"),
         )
     ),
+    (errors.UpstreamModelDenied, 404, INVALID, "model_not_found", "not_found_error", openai.NotFoundError),
     (errors.UpstreamRejected, 400, INVALID, None, INVALID, openai.BadRequestError),
 ]
 """Class, status, type, code, type in a stream, exception of the official client."""

@@ -193,8 +193,9 @@ def test_a_service_that_refuses_them_is_asked_without() -> None:
     error = UpstreamRejected("messages.1.reasoning_details: Extra inputs are not permitted")
     adapted = ROUTER.adapt_after_error(error, first)
 
-    assert adapted is not None and adapted.adapt_after_error(error, first) is None
+    assert adapted is not None
     again = rendered(adapted, ThinkingPart("x", signature), ThinkingPart("y"), Text("Hi"))
+    assert adapted.adapt_after_error(error, again) is None
     assert again.document["messages"][1] == {"role": "assistant", "content": "Hi", "reasoning_content": "y"}
     assert "adapted.reasoning" in [note.rule for note in again.notes]
 
