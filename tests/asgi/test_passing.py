@@ -239,9 +239,6 @@ async def test_a_refusal_of_the_request_is_told_as_it_came(api, stream, direct, 
     assert exchange.headers["x-request-id"].startswith("req_")
 
 
-TAUGHT = (Remedy("adapted.signatures", "adapted.signatures"),)
-"""A rule that a refusal has put in force."""
-
 WORDS = {"anthropic": "prompt is too long", "openai": "context_length_exceeded"}
 """By which clients of each API see that they have to send less."""
 
@@ -588,7 +585,7 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("tools.run_here", "openai_responses", RESPONSES, {"toolbox": Toolbox((Search(),))}, RESPONDED[0]),
         ("output.checked", "openai_responses", RESPONSES, {}, {"text": {"format": {"type": "json_object"}}}),
         ("service.other", "openai_responses", CHAT, {}, {}),
-        ("service.taught", "anthropic", AnthropicUpstream(remedies=TAUGHT), {}, {}),
+        ("service.taught", "anthropic", MESSAGES, {"taught": True}, {}),
         ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
         ("fields.withheld", "anthropic", AnthropicUpstream(withheld=("speed",)), {}, {}),
         ("fields.withheld", "openai_chat", OpenAIUpstream(withheld=("service_tier",)), {}, {}),

@@ -248,8 +248,8 @@ def test_another_refusal_changes_nothing(message: str) -> None:
     ("name", "upstream"),
     [
         ("anthropic", AnthropicUpstream(withheld=("speed", "invented"))),
-        ("chat", OpenAIUpstream(withheld=("moderation", "invented"))),
-        ("responses", ResponsesUpstream(withheld=("moderation", "invented"))),
+        ("chat", OpenAIUpstream(withheld=("novelty", "invented"))),
+        ("responses", ResponsesUpstream(withheld=("novelty", "invented"))),
         ("gemini", GeminiUpstream(withheld=("modelArmorConfig", "invented"))),
     ],
 )

@@ -140,12 +140,14 @@ class TranslatedExchange:
         prompt = self.parsed.prompt
         if isinstance(error, ContextTooLong) and prompt.shortens and (places := beginnings(prompt)):
             return self._asking(shortened(prompt, places[len(places) // 2]), self.upstream, self.credential)
-        if upstream is None:
-            return None
-        asked = self._asking(prompt, upstream, self.credential)
-        before, after = self.rendered.request, asked.rendered.request
-        is_same = (after.url, after.body) == (before.url, before.body)
-        return None if is_same and isinstance(error, UpstreamRejected) else asked  # else its answer is read otherwise
+        before = self.rendered.request
+        while upstream is not None:
+            asked = self._asking(prompt, upstream, self.credential)
+            after = asked.rendered.request
+            if (after.url, after.body) != (before.url, before.body) or not isinstance(error, UpstreamRejected):
+                return asked  # or its answer is read otherwise
+            upstream = upstream.adapt_after_error(error, asked.rendered)
+        return None
 
     def reminded(self, complaint: str) -> TranslatedExchange:
         """The same request with *complaint* as the user's last turn."""

@@ -61,7 +61,7 @@ def _formed(document: Mapping[str, Any]) -> bool:
 
 
 def _signable(document: Mapping[str, Any]) -> bool:
-    contents = objects_of(document.get("contents"))
+    contents: list[Any] = [*objects_of(document.get("contents"))]
     return all(type(each.get("parts")) is list for each in contents) and signable(contents)
 
 
