@@ -473,7 +473,7 @@ def _untyped(payload: Payload, seen: Seen) -> Iterable[Delta]:
     elif (reader := next((reader for key, reader in BY_KEY if key in payload), None)) is not None:
         yield from reader(payload, seen)
     elif is_report(body := dumps(payload)):
-        raise fault(200, (), body)
+        raise error_of(refusal(200, (), body), MEANINGS)
     elif payload and not seen.has_unknown:
         seen.has_unknown = True
         yield Notice("event.unknown", clean(", ".join(payload))[:60])

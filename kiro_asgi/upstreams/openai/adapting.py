@@ -17,8 +17,8 @@ from typing import Any, Final
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.failures.members import blames_member
 from kiro_asgi.failures.remedies import Lesson
-from kiro_asgi.wire.json import objects_of
 from kiro_asgi.model.features import Ask
+from kiro_asgi.wire.json import objects_of
 
 REPLAYED: Final = "reasoning_content"
 """Thinking of an earlier answer, refused: it is not handed back."""
