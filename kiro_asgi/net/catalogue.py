@@ -13,6 +13,7 @@ from kiro_asgi.limits import MODEL_CHARACTERS, MODEL_PAGES
 from kiro_asgi.loops import PerLoop
 from kiro_asgi.net.single_flight import SingleFlight
 from kiro_asgi.upstreams.base import ModelCard, ModelPage
+from kiro_asgi.upstreams.models import without_window
 
 LIST_TIMEOUT = 15.0
 """Seconds for all pages together."""
@@ -138,7 +139,7 @@ class Catalogue:
         if card is not None:
             return card
         if not self._listed or meant.startswith(self._source.unlisted):
-            return self._source.named(self._source.normalise(meant))
+            return self._source.named(self._normalise(meant))
         raise self.unknown(meant)
 
     async def refresh(self, patience: float = LIST_PATIENCE) -> None:
@@ -182,7 +183,7 @@ class Catalogue:
         exact = self._source.aliases.get(name)
         if exact is not None or name in self._index:
             return exact or name
-        return self._aliases.get(self._source.normalise(name), name)
+        return self._aliases.get(self._normalise(name), name)
 
     def unknown(self, name: str) -> UnknownModel:
         """The error for a name that means no model."""
@@ -191,7 +192,11 @@ class Catalogue:
         return UnknownModel(f"model: {name[:100]}{hint}", code="model_not_found", param="model")
 
     def _known(self, name: str) -> ModelCard | None:
-        return self._index.get(name) or self._index.get(self._source.normalise(name))
+        return self._index.get(name) or self._index.get(self._normalise(name))
+
+    def _normalise(self, name: str) -> str:
+        """The spelling of the service for a client's *name*, which may have a mark that is for the client alone."""
+        return self._source.normalise(without_window(name))
 
     def _is_stale(self) -> bool:
         return self._clock() >= self._stale_at

@@ -5,6 +5,7 @@ Levels of effort and budgets of thinking are two forms of one setting; most serv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -26,6 +27,15 @@ BUDGETS: Final[Mapping[str, int]] = MappingProxyType({"minimal": 1_024, "low": 4
 
 _EFFORTS: Final = ((10_000, "low"), (20_000, "medium"), (28_000, "high"))
 """Largest budget in tokens that a level stands for; beyond them it is ``max``."""
+
+
+_WINDOW: Final = re.compile(r"(?<!\s)\s*+\[[0-9]{1,4}[km]\]\s*+\Z", re.IGNORECASE)
+"""A mark behind a model's name by which Claude Code chooses the window that it counts with; no service knows it."""
+
+
+def without_window(name: str) -> str:
+    """A client's *name* of a model without such a mark."""
+    return _WINDOW.sub("", name)
 
 
 def effort_of(budget: int) -> str:

@@ -20,6 +20,7 @@ from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.model.handling import MARKED, Handling, Tier, Words, crossed
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Document, Image, Prompt
+from kiro_asgi.model.understood import understood
 from kiro_asgi.rendering.attachments import instead_of_address
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.options import blank_stops
@@ -131,6 +132,7 @@ class BedrockUpstream(DirectUpstream):
         """
         if self.invokes and models.is_claude(model):
             return self._invoke(prompt, model, credential)
+        prompt = understood(prompt, "")  # as the upstream has the API of Claude, and this model has not
         options = ConverseOptions(
             replay_thinking=self.replay_thinking and claude.SIGNATURES not in self.learnt,
             betas=self.betas,
