@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kiro_asgi.simulator.conversation import Conversation, OfferedTool
-from kiro_asgi.simulator.default_answer import call, compose, value_for, wanted_tool
+from kiro_asgi.simulator.default_answer import call, compose, starts_agent, value_for, wanted_tool
 from kiro_asgi.simulator.pieces import TRAILERS, CallPart, Ending, Event, Opened, Piece, Sealed, Words
 from kiro_asgi.simulator.scripts import (
     SEALED,
@@ -72,8 +72,8 @@ def _thinking(conversation: Conversation, _: str) -> Script:
     return compose(conversation, *thinking(*words(THOUGHT)), *text(*words(SENTENCE)))
 
 
-def _thinking_tool(conversation: Conversation, parameter: str) -> Script:
-    return compose(conversation, *thinking(*words(THOUGHT)), *call(_tool_named(conversation, parameter), conversation))
+def _thinking_tool(conversation: Conversation, parameter: str, tool: OfferedTool) -> Script:
+    return compose(conversation, *thinking(*words(THOUGHT)), *call(tool, conversation))
 
 
 def _tagged(conversation: Conversation, parameter: str) -> Script:
@@ -84,17 +84,38 @@ def _redacted(conversation: Conversation, _: str) -> Script:
     return compose(conversation, Sealed(SEALED), *text(*words(SENTENCE)))
 
 
-def _tool_named(conversation: Conversation, name: str) -> OfferedTool:
-    named = next((tool for tool in conversation.tools if tool.name == name), None)
-    tools = conversation.tools[::-1] if conversation.results else conversation.tools
-    return named or wanted_tool(conversation) or next(iter(tools), WEATHER)
+def _tool_named(conversation: Conversation, name: str) -> OfferedTool | None:
+    """The tool of that *name*, or without one any that starts no agent; ``None`` where it is not offered."""
+    offered = conversation.tools or (WEATHER,)
+    if name:
+        return next((tool for tool in offered if _plain(tool.name) == _plain(name)), None)
+    tools = [tool for tool in offered if not starts_agent(tool)]
+    return wanted_tool(conversation) or next(iter(tools[::-1] if conversation.results else tools), None)
+
+
+def _plain(name: str) -> str:
+    """A name without what services do not allow in one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _calling(
+    make: Callable[[Conversation, str, OfferedTool], Script],
+) -> Callable[[Conversation, str], Script]:
+    """The script of a marker that calls the tool that its parameter names; a text where that is not offered."""
+
+    def script(conversation: Conversation, parameter: str) -> Script:
+        if (tool := _tool_named(conversation, parameter)) is not None:
+            return make(conversation, parameter, tool)
+        return compose(conversation, *text(*words(f"No tool {parameter or 'but those of agents'} is offered.")))
+
+    return script
 
 
 def _given_arguments(conversation: Conversation, name: str) -> Mapping[str, Any] | None:
     """The JSON object that follows ``sim:tool=NAME`` in the question."""
-    place = re.search(rf"sim:tool[=:]{re.escape(name)}\s*(?=\{{)", conversation.content) if name else None
+    place = re.search(rf"sim:tool[=:]{re.escape(name)}\s*(?=\{{)", conversation.question) if name else None
     try:
-        return json.JSONDecoder().raw_decode(conversation.content, place.end())[0] if place else None
+        return json.JSONDecoder().raw_decode(conversation.question, place.end())[0] if place else None
     except (ValueError, RecursionError):
         return None
 
@@ -114,14 +135,13 @@ def _varied(tool: OfferedTool, conversation: Conversation, index: int) -> Mappin
 
 
 def _calls(conversation: Conversation, parameter: str) -> list[tuple[CallPart, ...]]:
-    tools = conversation.tools or (WEATHER,)
+    tools = [tool for tool in conversation.tools if not starts_agent(tool)] or [WEATHER]
     picked = (tools[at % len(tools)] for at in range(max(int(number(parameter, 2, 100)), 1)))
     return [call(tool, conversation, at, _varied(tool, conversation, at)) for at, tool in enumerate(picked)]
 
 
-def _tool(conversation: Conversation, parameter: str) -> Script:
-    arguments = _given_arguments(conversation, parameter)
-    called = call(_tool_named(conversation, parameter), conversation, arguments=arguments)
+def _tool(conversation: Conversation, parameter: str, tool: OfferedTool) -> Script:
+    called = call(tool, conversation, arguments=_given_arguments(conversation, parameter))
     return compose(conversation, *text("Let me check.", ""), *called)
 
 
@@ -135,14 +155,16 @@ def _interleaved(conversation: Conversation, parameter: str) -> Script:
     return compose(conversation, *tool_calls_interleaved(*_calls(conversation, parameter)))
 
 
-def _cut_tool(conversation: Conversation, parameter: str) -> Script:
-    tool = _tool_named(conversation, parameter)
+def _cut_tool(conversation: Conversation, parameter: str, tool: OfferedTool) -> Script:
     steps: tuple[Piece, ...] = (*text("I write the file."), *tool_call(tool.name, CUT_INPUT, stop=False))
     return compose(conversation, *steps, trailers=Trailers(None, None, 0, None, None))
 
 
-def _bad_tool_json(conversation: Conversation, parameter: str) -> Script:
-    tool = _tool_named(conversation, parameter)
+def _null_tool(conversation: Conversation, parameter: str, tool: OfferedTool) -> Script:
+    return compose(conversation, *tool_call(tool.name, "null"))
+
+
+def _bad_tool_json(conversation: Conversation, parameter: str, tool: OfferedTool) -> Script:
     return compose(conversation, *text("I write the file."), *tool_call(tool.name, CUT_INPUT))
 
 
@@ -191,14 +213,15 @@ ANSWERS: Final[Mapping[str, Marker]] = {
     "thinking-only": Marker("native reasoning and no answer", _thinking_only),
     "tool": Marker(
         "text, then a call of a tool on offer (or of get_weather)",
-        _tool,
+        _calling(_tool),
         "tool name; behind it may stand its arguments, as JSON",
     ),
-    "thinking-tool": Marker("native reasoning with a signature, then a call", _thinking_tool, "tool name"),
+    "thinking-tool": Marker("native reasoning with a signature, then a call", _calling(_thinking_tool), "tool name"),
     "parallel": Marker("several tool calls one after the other", _parallel, "how many (2)"),
     "interleaved": Marker("several tool calls whose fragments take turns", _interleaved, "how many (2)"),
-    "cut-tool": Marker("a tool call that never ends: no stop, no trailers", _cut_tool, "tool name"),
-    "bad-tool-json": Marker("a tool call that stops with arguments that are not JSON", _bad_tool_json, "tool name"),
+    "cut-tool": Marker("a tool call that never ends: no stop, no trailers", _calling(_cut_tool), "tool name"),
+    "null-tool": Marker("a tool call with null as its arguments", _calling(_null_tool), "tool name"),
+    "bad-tool-json": Marker("a tool call whose arguments are not JSON", _calling(_bad_tool_json), "tool name"),
     "unicode": Marker("multi-byte text in HTTP chunks of seven bytes", _unicode),
     "length": Marker("a text that ends with the stop reason MAX_TOKENS", _stop("MAX_TOKENS")),
     "stop-sequence": Marker("a text that ends with the stop reason STOP_SEQUENCE", _stop("STOP_SEQUENCE")),
@@ -223,6 +246,14 @@ def _without_usage(script: Script, _: str) -> Script:
     return tuple(evolve(step, used=None) if isinstance(step, Ending) else step for step in script)
 
 
+def _same_ids(script: Script, _: str) -> Script:
+    found = dict.fromkeys(step.call_id for step in script if isinstance(step, CallPart))
+    numbered = {call_id: f"call_{number}" for number, call_id in enumerate(found)}
+    return tuple(
+        evolve(step, call_id=numbered[step.call_id]) if isinstance(step, CallPart) else step for step in script
+    )
+
+
 def _initial(script: Script, _: str) -> Script:
     opening = Opened("00000000-0000-4000-8000-000000000000")
     return tuple(part for step in script for part in ((step, opening) if isinstance(step, Head) else (step,)))
@@ -244,6 +275,7 @@ CHANGES: Final[Mapping[str, tuple[str, Callable[[Script, str], Script], str]]] =
     "empty-frames": ("an empty text event after every event", lambda script, _: _inserted(script, *text("")), ""),
     "unknown-event": ("an event of an unknown type after every event", lambda script, _: _inserted(script, FOO), ""),
     "initial": ("an initial-response event first", _initial, ""),
+    "same-ids": ("call ids that begin with call_0 in every answer", _same_ids, ""),
     "no-trailers": ("no metadata, context usage or metering event", _without(*TRAILERS), ""),
     "no-metadata": ("no metadata event, as some accounts never get one", _without(Ending), ""),
     "no-usage": ("a metadata event with a stop reason only", _without_usage, ""),

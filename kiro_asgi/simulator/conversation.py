@@ -18,6 +18,9 @@ THINKING_WANTED: Final = re.compile(
     r"<thinking_mode>\s*(enabled|adaptive)\s*</thinking_mode>|<thinking>", re.IGNORECASE
 )
 
+REMINDERS: Final = ("system-reminder", "environment_details", "session_context", "environment_context", "user_info")
+"""Tags around what clients add to their users' words."""
+
 LONG: Final = 400
 """Characters after which only the last paragraph counts as the user's own text."""
 
@@ -89,9 +92,14 @@ class Conversation:
         return self.earlier[0] if self.earlier else ""
 
     @cached_property
+    def question(self) -> str:
+        """The current message's text without reminders of the client's; all of it where there is nothing else."""
+        return without_reminders(self.content) or self.content
+
+    @cached_property
     def user_text(self) -> str:
         """The user's own text, as far as it shows: without requests for thinking; if long, the last paragraph."""
-        paragraphs = self.content.split("\n\n")
+        paragraphs = self.question.split("\n\n")
         plain = [part for part in paragraphs if "<thinking>" not in part] or paragraphs
         text = THINKING_TAGS.sub("", "\n\n".join(plain)).strip()
         return text if len(text) <= LONG else text.rsplit("\n\n", 1)[-1].strip()[-LONG:]
@@ -105,6 +113,17 @@ class Conversation:
     def size(self) -> int:
         """Prompt tokens, at four characters a token."""
         return 1 + sum(map(len, (self.content, *self.earlier))) // 4
+
+
+def without_reminders(text: str) -> str:
+    """*text* without what stands between `REMINDERS`."""
+    for tag in REMINDERS:
+        kept, (first, *rest) = [], text.split(f"<{tag}>")
+        for part in rest:
+            _, closed, behind = part.partition(f"</{tag}>")
+            kept.append(behind if closed else part)
+        text = "".join((first, *kept))
+    return text.strip()
 
 
 @frozen

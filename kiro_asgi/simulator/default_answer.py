@@ -381,24 +381,34 @@ def _distinctive_words(sentence: str) -> set[str]:
     return {part.lower() for part in parts if len(part) > 2} - COMMON_WORDS
 
 
+_STARTS_AGENT: Final = re.compile(r"agent|^task$|new_?task|spawn|delegat|dispatch|workflow", re.IGNORECASE)
+
+
+def starts_agent(tool: OfferedTool) -> bool:
+    """Whether *tool* seems to start an agent, which would ask again, and be told to start others."""
+    return bool(_STARTS_AGENT.search(tool.name))
+
+
 def wanted_tool(conversation: Conversation) -> OfferedTool | None:
     """The tool that the prompt seems to ask for; ``None`` if it reads like a question for a human, or is a result.
 
     Where a call is demanded after a result, it is one of the last tool: agents put the one there that ends their loop.
+    A tool that starts an agent is called if it is named, and not otherwise.
     """
     tools = conversation.tools
-    places = conversation.content, conversation.instructions
+    places = conversation.question, conversation.instructions
     if not tools or any(map(TOOL_FORBIDDEN.search, places)):
         return None
-    demand = TOOL_DEMANDED.search(conversation.content) or TOOL_INSTRUCTED.search(conversation.instructions)
+    demand = TOOL_DEMANDED.search(conversation.question) or TOOL_INSTRUCTED.search(conversation.instructions)
     if conversation.results and not demand:
         return None
     for place in (demand[0] if demand else "", conversation.user_text):
         for tool in tools:
             if _names(tool).search(place):
                 return tool
-    if conversation.results:
-        return tools[-1]
+    tools = tuple(tool for tool in tools if not starts_agent(tool))
+    if conversation.results or not tools:
+        return tools[-1] if tools else None
     wanted = _distinctive_words(conversation.user_text)
     best = max(tools, key=lambda tool: _closeness(wanted, tool))
     return best if demand or _closeness(wanted, best) >= 2 else None

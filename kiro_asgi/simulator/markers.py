@@ -100,7 +100,7 @@ def play(conversation: Conversation, first_time: Callable[[str], bool], repertoi
         first_time: Whether a once-only marker strikes for this conversation; called at most once, and for such only.
         repertoire: The markers that are known.
     """
-    markers = find_markers(conversation.content)
+    markers = find_markers(conversation.question)
     script = _answer(conversation, markers, first_time, repertoire)
     for name, parameter in markers:
         if name in repertoire.changes:

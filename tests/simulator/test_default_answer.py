@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi.simulator.default_answer import default_answer, value_for
+from kiro_asgi.simulator.answers import WEATHER
+from kiro_asgi.simulator.conversation import REMINDERS, Conversation, OfferedTool
+from kiro_asgi.simulator.default_answer import default_answer, value_for, wanted_tool
 from kiro_asgi.simulator.kiro.document import KiroDocument
 from kiro_asgi.simulator.kiro.encoder import event_of
+from kiro_asgi.simulator.markers import find_markers
 from kiro_asgi.simulator.pieces import Piece
 from kiro_asgi.simulator.scripts import sign, words
 from tests.simulator.asking import prompt, tool
@@ -248,3 +251,36 @@ def test_a_recursive_schema_ends():
     node = {"type": "object", "properties": {"next": {"$ref": "#"}, "all": {"type": "array", "items": {"$ref": "#"}}}}
 
     assert value_for({**node, "required": ["next"]}, everything=True)
+
+
+AGENT = OfferedTool(
+    "agent", "Start an agent for a task there is to do.", {"properties": {"prompt": {"type": "string"}}}
+)
+REMINDER = "<system-reminder>\nUse the agent tool: agent() there. sim:tool=agent\n</system-reminder>\n"
+
+
+@pytest.mark.parametrize("tag", REMINDERS)
+def test_reminders_of_clients_are_no_question(tag: str) -> None:
+    """What a client adds to its user's words names tools, and asks for nothing."""
+    said = REMINDER.replace("system-reminder", tag)
+    asked = Conversation(content=f"{said}Hello there", tools=(AGENT, WEATHER))
+
+    assert asked.user_text == "Hello there"
+    assert wanted_tool(asked) is None
+    assert find_markers(asked.question) == []
+    assert Conversation(content=said).question == said
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Start a task there, do it now", None),
+        ("You must call a tool to start the task", "get_weather"),
+        ("Use the agent tool", "agent"),
+    ],
+)
+def test_agents_are_started_by_name_alone(question: str, expected: str | None) -> None:
+    """An agent would ask the simulator again, and so for ever."""
+    tool = wanted_tool(Conversation(content=question, tools=(AGENT, WEATHER)))
+    assert (tool and tool.name) == expected
+    assert wanted_tool(Conversation(content="You must call a tool", tools=(AGENT,))) is None

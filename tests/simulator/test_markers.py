@@ -10,8 +10,10 @@ from attrs import frozen
 
 from kiro_asgi.simulator import FORMAT_MARKERS, MARKERS, markers_as_markdown
 from kiro_asgi.simulator.answers import CUT_INPUT, SENTENCE, THOUGHT, UNICODE
+from kiro_asgi.simulator.conversation import Conversation, OfferedTool
 from kiro_asgi.simulator.kiro.faults import REFUSALS
-from kiro_asgi.simulator.markers import find_markers
+from kiro_asgi.simulator.markers import find_markers, play
+from kiro_asgi.simulator.pieces import CallPart
 from kiro_asgi.simulator.scripts import sign
 from tests.simulator.asking import Answer, ask, call, prompt, tool
 
@@ -74,6 +76,7 @@ ANSWERS = {
         ["toolUseEvent", *TRAILERS],
     ),
     "cut-tool": Sees(lambda a: [*a.calls.values()] == [("get_weather", CUT_INPUT, False)], [TEXT, "toolUseEvent"]),
+    "null-tool": Sees(lambda a: [*a.calls.values()] == [("get_weather", "null", True)], ["toolUseEvent", *TRAILERS]),
     "bad-tool-json": Sees(
         lambda a: [*a.calls.values()] == [("get_weather", CUT_INPUT, True)], [TEXT, "toolUseEvent", *TRAILERS]
     ),
@@ -102,6 +105,7 @@ CHANGES = {
         lambda a: a.text == SENTENCE and a.types[:3] == ["fooEvent", TEXT, "fooEvent"], ask="sim:text"
     ),
     "initial": Sees(lambda a: a.types == ["initial-response", TEXT, *TRAILERS], ask="hello"),
+    "same-ids": Sees(lambda a: [*a.calls] == ["call_0"], [TEXT, "toolUseEvent", *TRAILERS], ask="sim:tool"),
     "no-trailers": Sees(lambda a: a.text == SENTENCE, [TEXT], ask="sim:text"),
     "no-metadata": Sees(lambda a: a.text == SENTENCE, [TEXT, *TRAILERS[1:]], ask="sim:text"),
     "no-usage": Sees(lambda a: ("metadataEvent", {"stopReason": "END_TURN"}) in a.frames, ask="sim:text"),
@@ -258,3 +262,26 @@ def test_other_formats_have_their_own_table():
     assert set(FORMAT_MARKERS) == {"gemini", "anthropic", "openai", "responses", "codex", "bedrock"}
     assert {"array", "envelope"} <= set(FORMAT_MARKERS["gemini"])
     assert not set(MARKERS) & {name for known in FORMAT_MARKERS.values() for name in known}
+
+
+def test_no_other_tool_stands_for_one_that_is_not_offered() -> None:
+    """Nothing is called but what the marker names, also where a service has another spelling of it."""
+    tools = (OfferedTool("Agent", "d", {}), OfferedTool("mcp__w__wx", "d", {}))
+    calls = [call_names(f"sim:{name}", tools) for name in ("tool=nobody", "tool=mcp--w--wx", "tool", "parallel=2")]
+
+    assert calls == [[], ["mcp__w__wx"], ["mcp__w__wx"], ["mcp__w__wx", "mcp__w__wx"]]
+    assert call_names("sim:tool=Agent", tools) == ["Agent"]
+    assert call_names("sim:tool", tools[:1]) == []
+
+
+def test_ids_that_are_the_same_in_every_answer() -> None:
+    """As of servers that count the calls of an answer, and not those of a conversation."""
+    for asked in ("sim:same-ids sim:parallel=2", "again sim:same-ids sim:parallel=2"):
+        script = play(Conversation(content=asked), lambda _: True)
+        ids = dict.fromkeys(step.call_id for step in script if isinstance(step, CallPart))
+        assert [*ids] == ["call_0", "call_1"]
+
+
+def call_names(asked: str, tools: tuple[OfferedTool, ...]) -> list[str]:
+    script = play(Conversation(content=asked, tools=tools), lambda _: True)
+    return list({step.call_id: step.name for step in script if isinstance(step, CallPart)}.values())
