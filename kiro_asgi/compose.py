@@ -281,6 +281,7 @@ class _Parts:
             token=self._token,
             wall=self._dates,
             reply=self._replies(self._exchanges).reply,
+            count=self._admission.count,
             embed=self._replies(self._embeddings).reply,
             answer_within=self._door.answer_within,
             recalled=Known(self._settings.limits.known_bytes, self._clocks.steady).of,

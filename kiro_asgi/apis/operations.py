@@ -57,6 +57,9 @@ class Gateway:
     reply: Callable[[Call, ClientRequest, Send], Awaitable[None]]
     """Ask an upstream, and send the answer by the last argument."""
 
+    count: Callable[[Call], Awaitable[None]]
+    """Count a request that asks no upstream, and stores something here."""
+
     embed: Callable[[Call, EmbeddingRequest, Send], Awaitable[None]]
     """Ask an upstream for embeddings, and send them by the last argument."""
 

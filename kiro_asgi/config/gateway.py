@@ -465,10 +465,11 @@ class StateSettings:
     it, a request goes on without what is kept if it can, and gets 503 if it cannot; the log and ``/ready`` say so."""
 
     entries: int = setting(10_000, Bounds(0, 2**20))
-    """Responses, answers that were cut, and signatures, kept at once."""
+    """Responses, answers that were cut, and signatures, kept at once; with ``valkey``, of each client."""
 
     bytes: int = setting(64 * 1024 * 1024, Bounds(0, 2**40))
-    """Room for all of them; those used longest ago make room for new ones."""
+    """Room for all of them; those used longest ago make room for new ones.  With ``valkey``, room of each client, in
+    which those that end first do."""
 
     usage: bool = False
     """Keep what is used by day, client, upstream and model, where the other state is: ``kiro-asgi usage`` reads it from

@@ -7,20 +7,29 @@ clock.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from functools import partial
 from itertools import groupby
+from logging import getLogger
+from math import inf
+from time import monotonic
 from typing import Any, Final
 
-from attrs import define
+from attrs import define, field
 
+from kiro_asgi.errors import StoreUnavailable
 from kiro_asgi.quota.base import UsageKey, UsageRow
 from kiro_asgi.quota.claims import Budget, Claim, Granted, Lease, Rate, Refused, Standing, granted, refusal
-from kiro_asgi.state.valkey import PREFIX, ValkeyServer
+from kiro_asgi.state.valkey import PREFIX, UNKNOWN_POLICY, ValkeyServer, eviction
+
+_log = getLogger("kiro_asgi")
 
 _KEPT_SECONDS: Final = 401 * 86_400
 """For 400 days of usage."""
+
+_LOOK_EVERY: Final = 60.0
+"""Seconds between two looks at the server's policy."""
 
 _SCRIPT: Final = """
 -- KEYS: a key for each claim.  ARGV: "take" or "keep", then four for each claim:
@@ -82,12 +91,22 @@ class ValkeyCounters:
 
     In a cluster, claims of one owner (what their keys have before ``|``) are one step, and those of several owners one
     after the other: what was taken is given back where a later one is refused.
+
+    A server that forgets keys when its memory is full would make spent budgets whole again: none is used for that.
     """
 
     _server: ValkeyServer
+    _clock: Callable[[], float] = monotonic
+    _look_at: float = field(init=False, default=-inf)
+    """When to look again whether the server forgets keys."""
+
+    _policy: str = field(init=False, default="")
+    _has_warned: bool = field(init=False, default=False)
+    """Whether the log says that the server does not tell."""
 
     async def take(self, claims: Sequence[Claim]) -> Granted | Refused:
         """Take all claims, or none."""
+        await self._require_lasting()
         if not self._server.is_cluster:
             return await self._take(claims)
         standings: dict[str, Standing] = {}
@@ -122,6 +141,29 @@ class ValkeyCounters:
     async def aclose(self) -> None:
         """Close the connections; they are opened again if need be."""
         await self._server.aclose()
+
+    async def _require_lasting(self) -> None:
+        """Refuse to count on a server that forgets keys before they end.
+
+        Raises:
+            StoreUnavailable: Code ``state.evicts``.
+        """
+        now = self._clock()
+        if now >= self._look_at:
+            self._policy = await self._server.ask(eviction)
+            self._look_at = now + _LOOK_EVERY
+        if self._policy == UNKNOWN_POLICY and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "the state server does not say whether it forgets keys when its memory is full (INFO memory): "
+                "with another maxmemory-policy than noeviction, spent budgets would be whole again"
+            )
+        elif self._policy and self._policy != UNKNOWN_POLICY:
+            raise StoreUnavailable(
+                detail=f"the state server forgets keys when its memory is full (maxmemory-policy {self._policy}), and "
+                "with them what was taken from budgets; set maxmemory-policy to noeviction",
+                code="state.evicts",
+            )
 
     async def _take(self, claims: Sequence[Claim]) -> Granted | Refused:
         fits, now, numbers = await self._run("take", claims)

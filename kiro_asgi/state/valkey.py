@@ -28,7 +28,8 @@ from valkey.sentinel import Sentinel
 
 from kiro_asgi.errors import ConfigError, StoreUnavailable
 from kiro_asgi.loops import PerLoop
-from kiro_asgi.state.base import Locks
+from kiro_asgi.state.base import Locks, owner_of
+from kiro_asgi.state.memory import ENTRY_BYTES
 from kiro_asgi.state.pending import Change, WriteQueue
 
 T = TypeVar("T")
@@ -212,6 +213,24 @@ def _behind_sentinels(base: str, rest: str, options: dict[str, Any]) -> Any:
     return Sentinel(sentinels, **options).master_for(parts.path.lstrip("/"), **settings)
 
 
+KEEPS_ALL: Final = "noeviction"
+UNKNOWN_POLICY: Final = "unknown"
+
+
+def eviction(client: Any) -> str:
+    """The policy by which the server of *client* forgets keys before they end when its memory is full; empty where it
+    forgets none, ``unknown`` where it does not say."""
+    told: Any
+    try:
+        of_nodes = {"target_nodes": ValkeyCluster.PRIMARIES} if isinstance(client, ValkeyCluster) else {}
+        told = client.info("memory", **of_nodes)
+    except _REFUSALS:
+        return UNKNOWN_POLICY
+    nodes = [each for each in told.values() if isinstance(each, dict)] or [told]
+    policies = {str(each.get("maxmemory_policy", UNKNOWN_POLICY)) for each in nodes if each.get("maxmemory") != 0}
+    return next(iter(sorted(policies - {KEEPS_ALL})), "")
+
+
 _LEASE: Final = 60.0
 """Seconds after which a lock counts as left behind by a gateway that died."""
 
@@ -226,6 +245,44 @@ _PARTING: Final = 2.0
 _LARGEST: Final = 64 * 1024 * 1024
 """Bytes of one value: the server would take 512 MiB, and keep all its clients waiting."""
 
+_CHANGE: Final = """
+-- What one owner keeps, within bounds: beside its values a sorted set of their names by the time at which they end, and
+-- a hash of their sizes, whose field "" has the sum.  Values that end first make room.
+-- KEYS: the owner's prefix of values, its names, its sizes.
+-- ARGV: "set", "take" or "delete"; a name; then for "set" the value, milliseconds, size, most bytes, most values.
+-- Gives the value that was there, for "take".
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local function drop(name)
+  local size = redis.call('HGET', KEYS[3], name)
+  if size then
+    redis.call('HINCRBY', KEYS[3], '', -tonumber(size))
+    redis.call('HDEL', KEYS[3], name)
+  end
+  redis.call('ZREM', KEYS[2], name)
+  redis.call('UNLINK', KEYS[1] .. name)
+end
+local found = ARGV[1] == 'take' and redis.call('GET', KEYS[1] .. ARGV[2])
+drop(ARGV[2])
+if ARGV[1] ~= 'set' then return found end
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do drop(name) end
+local left, size, bytes, values = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+if size > bytes or values < 1 then return false end
+while redis.call('ZCARD', KEYS[2]) >= values or tonumber(redis.call('HGET', KEYS[3], '') or '0') + size > bytes do
+  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+  if not first then break end
+  drop(first)
+end
+redis.call('SET', KEYS[1] .. ARGV[2], ARGV[3], 'PX', left)
+redis.call('ZADD', KEYS[2], now + left, ARGV[2])
+redis.call('HSET', KEYS[3], ARGV[2], size)
+redis.call('HINCRBY', KEYS[3], '', size)
+for _, key in ipairs({KEYS[2], KEYS[3]}) do
+  if redis.call('PTTL', key) < left then redis.call('PEXPIRE', key, left) end
+end
+return false
+"""
+
 _RELEASE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
@@ -234,14 +291,21 @@ class ValkeyStore:
     """Keeps values on a server that other gateways use too; see `kiro_asgi.state.base.Store`.
 
     A value is there for all of them when `set` returns.  While the server cannot be reached it waits in memory, where
-    this process finds it, and is written as soon as the server is back.  How much is kept is the server's decision
-    (``maxmemory``).  A gateway that is killed leaves its locks for a minute, which is also how long a lock may be held.
+    this process finds it, and is written as soon as the server is back.  Each owner of keys has bounds of its own: of
+    what it keeps, the values that end first make room.  A gateway that is killed leaves its locks for a minute, which
+    is also how long a lock may be held.
 
     Raises:
         StoreUnavailable: From everything but `set` and `delete`: the server cannot be used now.
     """
 
     _server: ValkeyServer
+    entries: int = 10_000
+    """Values of one owner kept at once."""
+
+    max_bytes: int = 64 * 1024 * 1024
+    """Room for all of these."""
+
     _pending: WriteQueue = field(init=False, repr=False)
     """Writes that could not be made at once."""
 
@@ -270,7 +334,7 @@ class ValkeyStore:
         """Return the value, and forget it."""
         if self._pending.get(key) is not None and not await self._flush():
             raise StoreUnavailable(detail="the state server cannot be reached", code="state.valkey")
-        found: bytes | None = await self._server.ask(lambda client: client.getdel(_key(key)))
+        found: bytes | None = await self._server.ask(partial(_changed, key=key, change="take"))
         return found
 
     async def delete(self, key: str) -> None:
@@ -331,14 +395,20 @@ class ValkeyStore:
 
     def _write_to(self, client: Any, changes: Sequence[tuple[str, Change]]) -> None:
         now = monotonic()
-        pipe = client.pipeline(transaction=False)
         for key, change in changes:
             left = int((change.expires_at - now) * 1000)
             if change.value is None or left <= 0:
-                pipe.unlink(_key(key))
+                _changed(client, key, "delete")
             else:
-                pipe.set(_key(key), change.value, px=left)
-        pipe.execute()
+                size = len(change.value) + ENTRY_BYTES
+                _changed(client, key, "set", change.value, left, size, self.max_bytes, self.entries)
+
+
+def _changed(client: Any, key: str, change: str, *values: bytes | int) -> Any:
+    """Change what is kept by *key*, within the bounds of its owner; see `_CHANGE`."""
+    kept, name = _place(key)
+    keys = [f"{kept}:", f"{kept}|names", f"{kept}|sizes"]
+    return client.register_script(_CHANGE)(keys, [change, name, *values]) or None
 
 
 def _read(client: Any, keys: Sequence[str]) -> list[bytes | None]:
@@ -350,4 +420,10 @@ def _read(client: Any, keys: Sequence[str]) -> list[bytes | None]:
 
 
 def _key(key: str) -> str:
-    return f"{PREFIX}kept:{key}"
+    return ":".join(_place(key))
+
+
+def _place(key: str) -> tuple[str, str]:
+    """Prefix of all that the owner of *key* keeps, which is in one place of a cluster, and the name in it."""
+    owner = owner_of(key)
+    return f"{PREFIX}stored:{{{owner or 'none'}}}", key.removeprefix(f"{owner}.") if owner else key

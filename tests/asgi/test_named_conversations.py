@@ -218,3 +218,17 @@ async def test_what_is_damaged_counts_as_missing(gateway, data):
     await part_of(app, MemoryStore).set(key, data, 60.0)
 
     assert (await get(path).run(app)).status == 404
+
+
+async def test_conversations_count_as_requests(gateway, sim):
+    """Each operation on one: whoever stores takes from the limits, too, though no service is asked."""
+    app = gateway(fresh=True, quotas={"requests_per_minute": 4})
+    made = await post(PATH, {}).run(app)
+    assert made.status == 200
+    assert made.headers["x-ratelimit-remaining-requests"] == "3"
+    place = f"{PATH}/{made.json()['id']}"
+    items = {"items": [{"role": "user", "content": "hi"}]}
+    statuses = [(await each.run(app)).status for each in (get(place), post(f"{place}/items", items), get(place))]
+    refused = await post(PATH, {}).run(app)
+    assert statuses == [200, 200, 200]
+    assert (refused.status, refused.headers["retry-after"].isdecimal()) == (429, True)

@@ -244,3 +244,62 @@ async def test_a_cluster():
         with valkey.Valkey(port=node.port) as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         await works(f"valkey+cluster://127.0.0.1:{node.port}")
+
+
+@pytest.fixture
+async def small(url):
+    """A store in which each client has room for three values of 600 bytes, or for five."""
+    store = ValkeyStore(ValkeyServer(url), 5, 3_100)
+    await store._server.ask(lambda client: client.flushall())
+    yield store
+    await store.aclose()
+
+
+def key_of(owner, name):
+    return scoped(owner, "response", name)
+
+
+async def kept(store, owner, names):
+    return [name for name in names if await store.get(key_of(owner, name)) is not None]
+
+
+async def test_a_client_keeps_no_more_than_its_room(small):
+    """What ends first makes room, of its own values alone."""
+    await small.set(key_of("bob", "b"), b"x" * 600, 60)
+    for number, name in enumerate("abcde"):
+        await small.set(key_of("alice", name), b"x" * 600, 60 + number)
+    assert await kept(small, "alice", "abcde") == ["c", "d", "e"]
+    assert await kept(small, "bob", "b") == ["b"]
+    for number, name in enumerate("fghijk"):
+        await small.set(key_of("alice", name), b"", 100 + number)
+    assert await kept(small, "alice", "cdefghijk") == ["g", "h", "i", "j", "k"]
+
+
+async def test_what_is_replaced_taken_deleted_or_over_needs_no_room(small):
+    for _ in range(5):
+        await small.set(key_of("alice", "a"), b"x" * 600, 60)
+    await small.set(key_of("alice", "b"), b"x" * 600, 60)
+    await small.set(key_of("alice", "c"), b"x" * 600, 0.05)
+    await anyio.sleep(0.1)
+    await small.set(key_of("alice", "d"), b"x" * 600, 60)
+    assert await kept(small, "alice", "abcd") == ["a", "b", "d"]
+    assert await small.take(key_of("alice", "a")) == b"x" * 600
+    await small.delete(key_of("alice", "b"))
+    for name in "ef":
+        await small.set(key_of("alice", name), b"x" * 600, 60)
+    assert await kept(small, "alice", "abdef") == ["d", "e", "f"]
+
+
+async def test_what_is_larger_than_the_room_is_not_kept(small):
+    """Nor is what was there before it."""
+    await small.set(key_of("alice", "a"), b"x", 60)
+    await small.set(key_of("alice", "a"), b"x" * 4_000, 60)
+    assert await small.get(key_of("alice", "a")) is None
+
+
+async def test_nothing_of_a_client_is_left_on_the_server(small):
+    """Neither values nor what is kept about them."""
+    for number in range(20):
+        await small.set(key_of("alice", str(number)), b"x" * 100, 0.2)
+    await anyio.sleep(0.3)
+    assert await small._server.ask(lambda client: client.dbsize()) == 0

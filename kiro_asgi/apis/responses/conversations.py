@@ -241,6 +241,7 @@ class ConversationOperations:
 
     async def make_conversation(self, call: Call, argument: str) -> None:
         """Begin a conversation, be it with items."""
+        await self._gateway.count(call)
         value, size = await self._value(call, empty=True)
 
         def made() -> Conversation:
@@ -252,11 +253,13 @@ class ConversationOperations:
 
     async def show_conversation(self, call: Call, argument: str) -> None:
         """Show a conversation, without its items."""
+        await self._gateway.count(call)
         found, _ = await self._conversations.get(Owner.of(call), argument)
         await call.respond(200, found.resource, [JSON])
 
     async def change_conversation(self, call: Call, argument: str) -> None:
         """Replace the metadata of a conversation."""
+        await self._gateway.count(call)
         metadata = metadata_of((await self._value(call))[0])
         changed = await self._conversations.change(
             Owner.of(call), argument, lambda found: evolve(found, metadata=metadata)
@@ -265,12 +268,14 @@ class ConversationOperations:
 
     async def delete_conversation(self, call: Call, argument: str) -> None:
         """Delete a conversation, with all of its items."""
+        await self._gateway.count(call)
         await self._conversations.forget(call.principal, argument)
         body = dumps({"id": argument, "object": "conversation.deleted", "deleted": True})
         await call.respond(200, body, [JSON])
 
     async def add_items(self, call: Call, argument: str) -> None:
         """Put items behind those of a conversation."""
+        await self._gateway.count(call)
         value, size = await self._value(call)
         before = 0
 
@@ -286,18 +291,21 @@ class ConversationOperations:
 
     async def list_items(self, call: Call, argument: str) -> None:
         """List the items of a conversation, a page at a time."""
+        await self._gateway.count(call)
         page = Page.read(call.scope)
         found, size = await self._conversations.get(Owner.of(call), argument)
         await self._send_page(call, page, found.entries, size)
 
     async def show_item(self, call: Call, argument: str) -> None:
         """Show one item of a conversation."""
+        await self._gateway.count(call)
         _, item = await self._item(call, argument)
         body = await self._stored(len(item.data), partial(_shown(call), item))
         await self._send(call, [body])
 
     async def delete_item(self, call: Call, argument: str) -> None:
         """Delete one item of a conversation."""
+        await self._gateway.count(call)
         found, item = await self._item(call, argument)
         owner = Owner(call.principal)  # who has paid for it
         changed = await self._conversations.change(owner, found.id, lambda now: now.without(item.id))

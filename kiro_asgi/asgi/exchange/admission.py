@@ -371,6 +371,15 @@ def _new_counters(settings: Settings, clocks: Clocks) -> Counters:
 class Admission(Protocol):
     """Lets requests in."""
 
+    async def count(self, call: Call) -> None:
+        """Count one that asks no upstream, and stores something here.
+
+        Raises:
+            LimitReached: As of `admit`.
+            StoreUnavailable: As of `admit`.
+        """
+        ...
+
     def admit(self, call: Call, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """A context in which *exchange* is answered.
 
@@ -385,6 +394,9 @@ class Admission(Protocol):
 @define
 class UnlimitedAdmission:
     """Admits every request."""
+
+    async def count(self, call: Call) -> None:
+        """Nothing."""
 
     def admit(self, call: Call, exchange: Exchange) -> AbstractAsyncContextManager[None]:
         """Nothing."""
@@ -402,29 +414,41 @@ class LimitedAdmission:
     _wall: Callable[[], float]
     _prices: Prices = field(factory=Prices)
 
+    async def count(self, call: Call) -> None:
+        """Take one request from the limits of client and group."""
+        limits = [(owner, Allowance(requests_per_minute=it.requests_per_minute)) for owner, it in _limits_of(call)]
+        if any(each.limited for _, each in limits):
+            await self._taken(call, Cost(), limits)
+
     @asynccontextmanager
     async def admit(self, call: Call, exchange: Exchange) -> AsyncIterator[None]:
         """Reserve what the exchange is expected to take, and put it right in the end."""
-        allowance, group = call.client.limits, call.client.group
-        beside = () if group is None else ((f"{_GROUP}{group.name}", group.limits),)
-        limits = (allowance, *(each for _, each in beside))
-        if not any(each.limited for each in limits):  # others have limits
+        limits = _limits_of(call)
+        if not any(each.limited for _, each in limits):  # others have limits
             yield
             return
-        in_money = any(each.in_money for each in limits)
-        expected = _expected_cost(exchange, self._prices, in_money=in_money)
+        expected = _expected_cost(exchange, self._prices, in_money=any(each.in_money for _, each in limits))
         if expected is None:
             raise RequestError(_unpriced(exchange), code=PRICE_UNKNOWN, param="model")
-        held = await self._reservations.take(call.principal, allowance, expected, call.request_id, beside)
+        async with self._reservations.holding(call, await self._taken(call, expected, limits)):
+            yield
+
+    async def _taken(self, call: Call, expected: Cost, limits: Sequence[tuple[str, Allowance]]) -> Reservation:
+        """Take what is *expected* from *limits*, of the client first.
+
+        Raises:
+            LimitReached: There is not enough; as `LimitSpent`, nothing is left.
+        """
+        (owner, allowance), *beside = limits
+        held = await self._reservations.take(owner, allowance, expected, call.request_id, beside)
         if isinstance(held, LimitRefusal):
             call.quota_headers = (*self._quota_headers(call, [held.claim], [held.standing]),)
-            shared = "" if group is None or held.owner == call.principal else group.name
-            message = held.message(f"the group {shared}" if shared else "this client")
+            is_own = held.owner == owner
+            message = held.message("this client" if is_own else f"the group {call.client.group_name}")
             kind = LimitSpent if held.is_spent else LimitReached
             raise kind(message, code=f"quota.{held.name}", retry_after=held.retry_after)
         call.quota_headers = (*self._quota_headers(call, held.claims, held.standings),)
-        async with self._reservations.holding(call, held):
-            yield
+        return held
 
     def _quota_headers(
         self, call: Call, taken: Iterable[Claim], standings: Iterable[Standing]
@@ -438,6 +462,13 @@ class LimitedAdmission:
                 least[kind] = min(least.get(kind, left), left, key=lambda each: each.remaining)
         for kind, left in least.items():
             yield from names.lines(kind, left.limit, left.remaining, left.reset_after, self._wall())
+
+
+def _limits_of(call: Call) -> list[tuple[str, Allowance]]:
+    """Owners of limits that *call* takes from, the client first, and what each may take."""
+    client = call.client
+    own = [(call.principal, client.limits)]
+    return own if client.group is None else [*own, (f"{_GROUP}{client.group.name}", client.group.limits)]
 
 
 def new_admission(

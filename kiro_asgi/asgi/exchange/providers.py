@@ -15,7 +15,7 @@ from kiro_asgi.asgi.exchange.model_routes import Provider
 from kiro_asgi.asgi.kept.extensions import store_of, store_table, without_store
 from kiro_asgi.asgi.kept.hosted import HostedParts
 from kiro_asgi.asgi.kept.server_tools import ServerTool, Toolbox, WebSearch
-from kiro_asgi.config import ClientSettings, RetrySettings, Settings
+from kiro_asgi.config import ClientSettings, RetrySettings, Settings, StateSettings
 from kiro_asgi.errors import ConfigError, UpstreamRejected
 from kiro_asgi.limits import FETCH_CONNECTIONS
 from kiro_asgi.net.aws import ThisMachine
@@ -171,7 +171,7 @@ def new_store(settings: Settings, clocks: Clocks) -> Store:
         displaced = state.engine == "auto" and state.path  # serve has named the file that it could not use
         return MemoryStore(state.entries, state.bytes, clocks.steady, trouble="state.memory" if displaced else "")
     if state.engine == "valkey":
-        return _new_shared_store(state.url)
+        return _new_shared_store(state)
     if not state.path:
         raise ConfigError("state.path: must name the file where state.engine is sqlite", code="state.path")
     path = Path(state.path).expanduser()
@@ -187,9 +187,9 @@ def state_of(settings: Settings) -> object:
     return settings.state, store_table(settings)
 
 
-def _new_shared_store(url: str) -> Store:
+def _new_shared_store(state: StateSettings) -> Store:
     """A store on a server; its client is an extra."""
-    if not url:
+    if not state.url:
         raise ConfigError("state.url: must name the server where state.engine is valkey", code="state.url")
     try:
         from kiro_asgi.state.valkey import ValkeyServer, ValkeyStore
@@ -197,7 +197,7 @@ def _new_shared_store(url: str) -> Store:
         raise ConfigError(
             "state.engine: valkey needs its client; run pip install 'kiro-asgi[valkey]'", code="state.engine"
         ) from None
-    return ValkeyStore(ValkeyServer(url))
+    return ValkeyStore(ValkeyServer(state.url), state.entries, state.bytes)
 
 
 def shared_renewals(store: Store) -> SharedRenewals | None:
