@@ -109,3 +109,16 @@ async def test_the_error_and_the_log_have_no_word_of_the_answer(gateway, sim, ca
     assert "output.schema_mismatch" in error_of("openai", exchange)["message"]
     assert "secret" not in exchange.content.decode() + caplog.text
     assert b"$.secret" in sim.requests[1].body
+
+
+@EACH_MODE
+@pytest.mark.parametrize("tag", ["think", "thinking"])
+async def test_a_tag_before_the_json_is_thinking(tag, stream, gateway, sim):
+    """It can be nothing else, also where nobody asked for thinking; a tag within the JSON is text."""
+    value = '{"a": "<think>no</think>"}'
+    sim.enqueue(answer(*text(f'<{tag}>The schema is {{"a": 1}}.</{tag}>\n', value)))
+    exchange = await asking(stream).run(gateway())
+
+    assert text_of("openai", exchange) == value
+    assert b"The schema is" in exchange.content
+    assert len(sim.requests) == 1

@@ -17,7 +17,7 @@ from kiro_asgi.stages.answer import Plan, Repairs
 from kiro_asgi.stages.arguments import USUAL, parse_names
 from kiro_asgi.stages.citations import Citing
 from kiro_asgi.stages.parts.argument_text import MENDINGS
-from kiro_asgi.stages.thinking import KEPT
+from kiro_asgi.stages.thinking import KEPT, TAGS
 from kiro_asgi.upstreams.base import Rendered, Upstream
 from kiro_asgi.upstreams.settings import AnswerOptions
 
@@ -49,7 +49,6 @@ def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estim
     route, prompt = exchange.route, parsed.prompt
     options, traits = route.provider.setup.answer_options, request.dialect.traits
     thinking, tags = _thinking(prompt, options, rendered)
-    declined = prompt.thinking.mode is ThinkingMode.DISABLED
     as_it_comes = parsed.stream and not settings.stream.synthetic
     answer_id = request.meta.id
     return Plan(
@@ -58,7 +57,7 @@ def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estim
         thinking=thinking,
         thinking_tags=tags,
         thinking_omitted=prompt.thinking.omitted,
-        thinking_scan="start" if declined and options.thinking_scan == "open" else options.thinking_scan,
+        thinking_scan=options.thinking_scan if prompt.thinking.wanted or rendered.thinking_tags else "start",
         stop=rendered.stop,
         max_tokens=rendered.max_tokens,
         tool_emission=_tool_emission(settings.stream.tool_emission, as_it_comes),
@@ -170,10 +169,13 @@ def _thinking(prompt: Prompt, options: AnswerOptions, rendered: Rendered) -> tup
     """Handling of thinking, and the names of the tags that hold it.
 
     Tags count where thinking was asked for, or where the operator configures that models of this service write them;
-    which models have thinking of their own is known from a table only.  Thinking that was declined is dropped.
+    which models have thinking of their own is known from a table only.  A tag before demanded JSON can be nothing else.
+    Thinking that was declined is dropped.
     """
     wanted = prompt.thinking
     tags = options.thinking_tags if wanted.wanted or rendered.thinking_tags else ()
+    if prompt.schema is not None:
+        tags = tags or options.thinking_tags or TAGS
     if wanted.mode is ThinkingMode.DISABLED:
         return "remove", tags
     return (options.thinking_handling, tags) if tags or options.thinking_handling != KEPT else ("", ())
