@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
+from kiro_asgi.dialects.named_models import twice
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import KNOWN_BY, KNOWN_ELEMENTS
 from kiro_asgi.model.prompt import Document, Opaque, Part, Tool, Turn
@@ -186,25 +187,13 @@ class ArrayDecoder:
             RecursionError: It is too deep.
         """
         try:
-            return self._object(text)
+            return decoded(text, self._value)
         except (IndexError, ValueError, RecursionError):
             self.parts.clear()
-            return _decode(text, 0)
+            return MEMBERS.raw_decode(text)
 
-    def _object(self, text: str) -> tuple[dict[str, Any], int]:
-        value: dict[str, Any] = {}
-        at = _require(text, 0, "{")
-        while True:
-            _require(text, at, '"')
-            name, at = _decode(text, at)
-            at = _require(text, _blank(text, at), ":")
-            if name in value:  # the last one counts
-                raise ValueError(name)
-            value[name], at = self._array(name, text, at) if name in self._arrays else _decode(text, at)
-            at = _blank(text, at)
-            if text[at] == "}":
-                return value, at + 1
-            at = _require(text, at, ",")
+    def _value(self, name: str, text: str, at: int) -> tuple[Any, int]:
+        return self._array(name, text, at) if name in self._arrays else _decode(text, at)
 
     def _array(self, name: str, text: str, start: int) -> tuple[Any, int]:
         """The elements of an array that are not known, and where it ends; another value as it is."""
@@ -230,6 +219,52 @@ class ArrayDecoder:
         end = _require(text, _blank(text, at), "]")
         self.parts[name] = _Array(firsts[0], known, texts)
         return items, end
+
+
+def decoded(text: str, value_of: Callable[[str, str, int], tuple[Any, int]]) -> tuple[dict[str, Any], int]:
+    """The object with which *text* begins, and where it ends; each member's value is read by *value_of*.
+
+    Raises:
+        RequestError: It has a member twice.
+        ValueError: It is none; or `IndexError`.
+    """
+    members: dict[str, Any] = {}
+    at = _require(text, 0, "{")
+    while True:
+        _require(text, at, '"')
+        name, at = _decode(text, at)
+        at = _require(text, _blank(text, at), ":")
+        if name in members:
+            raise twice(name)
+        members[name], at = value_of(name, text, at)
+        at = _blank(text, at)
+        if text[at] == "}":
+            return members, at + 1
+        at = _require(text, at, ",")
+
+
+class MemberDecoder:
+    """Decodes the body of a request, which has no member twice: services differ in which of them counts."""
+
+    def raw_decode(self, text: str, /) -> tuple[Any, int]:
+        """As of `json.JSONDecoder.raw_decode`.
+
+        Raises:
+            RequestError: It has a member twice.
+            ValueError: It is not JSON.
+            RecursionError: It is too deep.
+        """
+        try:
+            return decoded(text, _member_value)
+        except (IndexError, ValueError):
+            return _decode(text, 0)
+
+
+MEMBERS: Final = MemberDecoder()
+
+
+def _member_value(_: str, text: str, at: int) -> tuple[Any, int]:
+    return _decode(text, at)
 
 
 def recalling(decoder: ArrayDecoder, read: Callable[[], tuple[T, Mapping[str, Iterable[Read]]]]) -> T | None:

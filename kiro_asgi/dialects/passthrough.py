@@ -25,7 +25,8 @@ from kiro_asgi.dialects.base import Dialect, ResponseMeta
 from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.errors import NO_MODEL
 from kiro_asgi.dialects.errors import missing as no_value
-from kiro_asgi.dialects.structure import structure_value
+from kiro_asgi.dialects.named_models import models_named
+from kiro_asgi.dialects.structure import is_misspelt, structure_value
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamProtocolError
 from kiro_asgi.failures.report import described, report_in
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
@@ -102,6 +103,9 @@ class RequestPeek:
     choices: int = 1
     """Answers that the client asks for at once."""
 
+    named: tuple[tuple[str, str], ...] = ()
+    """Places and names of the models that it names beside its own."""
+
     @property
     def thinking(self) -> bool:
         """Whether thinking was explicitly asked for."""
@@ -129,14 +133,15 @@ def peek_at(
     body: bytes,
     missing: str,
     *,
+    shape: type,
     tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
     asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
     max_tokens: Sequence[str] = ("max_tokens",),
 ) -> RequestPeek:
     """Look at a request that was read as *document*, and goes on as *body*.
 
-    Only what decides where it goes is checked; the rest is for the service to judge.  Of the fields *max_tokens*, the
-    first that is there counts.
+    Only what decides where it goes is checked; the rest is for the service to judge.  It has the members of *shape*,
+    and others.  Of the fields *max_tokens*, the first that is there counts.
 
     Raises:
         RequestError: No JSON object, or one without a model; ``param`` names the place.
@@ -150,10 +155,17 @@ def peek_at(
         request.model,
         bool(request.stream),
         tools(document),
-        frozenset(asks(document)),
+        frozenset((*asks(document), *misspellings(document, shape))),
         longest,
         choices_of(document),
+        models_named(document),
     )
+
+
+def misspellings(document: Mapping[str, Any], shape: type) -> Iterator[Ask]:
+    """`Ask.MISSPELT` where *document*, which *shape* reads, has a member whose name is another one's but for case."""
+    if any(is_misspelt(shape, name) for name in document):
+        yield Ask.MISSPELT
 
 
 # The answer.

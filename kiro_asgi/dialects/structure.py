@@ -28,6 +28,7 @@ from cattrs.errors import (
 )
 from cattrs.gen import make_dict_structure_fn, override
 
+from kiro_asgi.dialects.known import MEMBERS
 from kiro_asgi.errors import RequestError
 from kiro_asgi.limits import (
     ID_CHARACTERS,
@@ -202,10 +203,10 @@ def read_json(
     """The value of a request body, with at most *max_depth* arrays and objects open at once, and *max_values* in all.
 
     Raises:
-        RequestError: Code ``invalid_json``.
+        RequestError: Code ``invalid_json``; it is none, or has a member twice.
     """
     try:
-        return loads(body, max_depth=max_depth, max_values=max_values, decoder=decoder)
+        return loads(body, max_depth=max_depth, max_values=max_values, decoder=decoder or MEMBERS)
     except JsonError as exc:
         place = deep_place(body, max_depth) if exc.code == "json.too_deep" else ""
         message = f"{place}: {exc.message}" if place else exc.message
@@ -368,7 +369,7 @@ def _object(cls: Any, converter: Converter) -> Hook:
         found = inner(value, cls)
         if not is_shape:
             return found
-        unread = {} if known.issuperset(value) else {name: it for name, it in value.items() if name not in known}
+        unread = {} if known.issuperset(value) else _unread(cls, value, known)
         for name in objects:
             if isinstance(part := getattr(found, name), Shape) and part.unread:
                 unread[name] = part.unread
@@ -392,6 +393,22 @@ def members_of(cls: type) -> Mapping[str, Any]:
     Asked for with every request, and to read the types of one class takes as long as to read twenty messages.
     """
     return MappingProxyType({name: kind for name, kind in get_type_hints(cls).items() if name not in _ABOUT})
+
+
+def _unread(cls: type, value: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """The members of *value*, which *cls* reads, that are not *known*."""
+    return {name: it for name, it in value.items() if name not in known and not is_misspelt(cls, name)}
+
+
+@cache
+def _folded(cls: type) -> frozenset[str]:
+    return frozenset(name.lower() for name in members_of(cls))
+
+
+def is_misspelt(cls: type, name: str) -> bool:
+    """Whether *name* is, but for case, that of a member that *cls* reads: services that read names without case would
+    take it for that one, so none is sent it."""
+    return name.lower() in _folded(cls) and name not in members_of(cls)
 
 
 def _is_array(cls: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen, has
 
-from kiro_asgi.dialects.structure import Raw, Shape, members_of
+from kiro_asgi.dialects.structure import Raw, Shape, is_misspelt, members_of
 from kiro_asgi.model.notes import UNHEARD, Notes
 from kiro_asgi.model.prompt import Text
 from kiro_asgi.model.rules import Loss, Rule, listed
@@ -86,7 +86,7 @@ class Beside:
 
     def keeps(self, cls: type, name: str) -> bool:
         """Whether the member *name* of an object that *cls* reads in part is kept."""
-        return name not in self.lost and name not in self.lost_of.get(cls, ())
+        return name not in self.lost and name not in self.lost_of.get(cls, ()) and not is_misspelt(cls, name)
 
     def within(self, message: Shape, texts: Iterable[Text]) -> Iterator[Text]:
         """The *texts* of a *message* that are to stand by themselves: what was not read of each is that of the message,

@@ -19,6 +19,9 @@ from kiro_asgi.limits import BETA_CHARACTERS, BETAS
 class Ask(Enum):
     """A feature that a request uses, as far as it decides whether the request may go on as it is."""
 
+    MISSPELT = "misspelt"
+    """A member whose name is, but for case, another one of the API's."""
+
     TOOLS = "tools"
     """Tools that the client runs."""
 

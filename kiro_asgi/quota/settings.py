@@ -56,7 +56,7 @@ class Allowance:
     """Limits; 0 is no limit."""
 
     requests_per_minute: int = setting(0, _MOST)
-    """Requests for answers in any minute."""
+    """Requests for answers, and operations on conversations, in any minute."""
 
     tokens_per_minute: int = setting(0, _MOST)
     """Tokens in any minute, of prompts and answers.  An estimate is taken when a request comes, and put right when its
@@ -119,7 +119,8 @@ class KeySettings(Allowance):
     """Hash of the key, which is kept nowhere: ``sha256:`` and its SHA-256 in hexadecimal digits."""
 
     models: tuple[str, ...] = ()
-    """Models that it may ask for, each as ``upstream/model``; ``*`` stands for any text.  Empty: all."""
+    """Models that it may ask for, each as ``upstream/model``; ``*`` stands for any text.  Empty: all.  They bind all
+    that a request names: fallbacks and advisors, too."""
 
     upstreams: tuple[str, ...] = setting((), UPSTREAM)
     """Upstreams that it may ask, by the names of their tables.  Empty: all."""

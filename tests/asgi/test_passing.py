@@ -633,6 +633,8 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("fields.renamed", "openai_chat", CHAT, {}, {"max_tokens": 9}),
         ("fields.renamed", "openai_chat", OLDER, {}, {"max_completion_tokens": 9}),
         ("fields.counts", "openai_chat", COUNTLESS, {}, {"stream_options": {"include_usage": True}}),
+        ("fields.misspelt", "openai_chat", CHAT, {}, {"Model": "x"}),
+        ("fields.misspelt", "openai_chat", CHAT, {}, {"MAX_TOKENS": 9}),
         ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "stream": False}),
         ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "instructions": ""}),
         ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "input": "one text"}),

@@ -21,6 +21,7 @@ from kiro_asgi.config import LimitSettings
 from tests.attack.healthy import POLL, Noticed
 from tests.attack.shapes import MIB
 from tests.cli.processes import PREFIX, clean_environment
+from tests.valkey_server import free_port
 
 __all__ = ["GATEWAYS", "HEALTHY", "Gateway", "Services", "Setting", "go_first", "run", "services"]
 
@@ -79,7 +80,7 @@ def _many_keys() -> bytes:
 
 
 def _spenders() -> dict[str, str]:
-    """Keys of clients that may have 50,000 tokens a day."""
+    """Keys of clients that may have 50,000 tokens a day, and of one that may ask for one model."""
     return {
         f"KIRO_ASGI__KEYS__SPENDER{number}__{name}": value
         for number in range(1, 10)
@@ -87,8 +88,14 @@ def _spenders() -> dict[str, str]:
             ("HASH", f"sha256:{sha256(b'spender%d' % number).hexdigest()}"),
             ("TOKENS_PER_DAY", "50000"),
         )
+    } | {
+        "KIRO_ASGI__KEYS__NARROW__HASH": f"sha256:{sha256(b'narrow').hexdigest()}",
+        "KIRO_ASGI__KEYS__NARROW__MODELS": "hostile/cheap",
     }
 
+
+EVICTING: Final = free_port()
+"""Port of a Valkey server that forgets keys when its memory is full; the row that attacks it runs it."""
 
 GATEWAYS: Final[Mapping[str, Setting]] = {
     "usual": Setting(),
@@ -129,6 +136,13 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
         }
     ),
     "paid": Setting({**_sqlite("paid.db"), **_spenders()}),
+    "evicting": Setting(
+        {
+            "KIRO_ASGI__STATE__ENGINE": "valkey",
+            "KIRO_ASGI__STATE__URL": f"valkey://127.0.0.1:{EVICTING}",
+            **_spenders(),
+        }
+    ),
     "again": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.again"),
     "many-keys": Setting({"KIRO_ASGI_CONFIG": "gateway.toml"}, there={"gateway.toml": _many_keys()}),
     "piped": Setting(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from attrs import evolve
 
 from tests.attack.client import Client, Reply
+from tests.attack.gateway import EVICTING
 from tests.attack.rows import HOSTILE, KIRO, Attack, row
+from tests.valkey_server import program, running
 
 SPENDER: Final = "spender"
 """The key of a client that may have 50,000 tokens a day; each answer here has more."""
@@ -61,3 +64,50 @@ async def _left(attack: Attack, key: str, prompt: str, model: str, size: int, **
 async def left_before_the_end(attack: Attack) -> None:
     await _left(attack, f"{SPENDER}3", "attack:text=16", HOSTILE, 900_000)
     await _left(attack, f"{SPENDER}4", "attack:text=16", KIRO, 900_000)
+
+
+EXPENSIVE: Final = "expensive"
+
+
+@row(
+    "names of other models beside the one that a key may ask for", "404 or 400, or not sent", gateway="paid", seconds=20
+)
+async def other_models(attack: Attack) -> None:
+    client = _spender(attack, "narrow")
+    named: dict[str, Any] = {
+        "fallbacks": [EXPENSIVE],
+        "models": [EXPENSIVE],
+        "route": EXPENSIVE,
+        "extra_body": {"model": EXPENSIVE},
+        "plugins": [{"id": "x", "model": EXPENSIVE}],
+    }
+    for name, value in named.items():
+        reply = await client.ask("chat", "attack:words", model="hostile/cheap", **{name: value})
+        attack.typed(reply, 404)
+    said = '"messages":[{"role":"user","content":"attack:words"}]'
+    twice = client.request("/v1/chat/completions", f'{{"model":"{EXPENSIVE}","model":"hostile/cheap",{said}}}'.encode())
+    attack.typed(await client.send(twice), 400)
+
+
+@row(
+    "60 conversations of 400 kB on a Valkey server of 12 MB, behind a spent budget",
+    "402 as before",
+    gateway="evicting",
+    seconds=60,
+)
+async def stored_over_budgets(attack: Attack) -> None:
+    if program() is None:
+        attack.note("no valkey-server and no redis-server is installed")
+        return
+    with running(EVICTING, "--maxmemory", "12mb", "--maxmemory-policy", "volatile-ttl"):
+        client = _spender(attack, f"{SPENDER}5")
+        text = "x" * 400_000
+        items = json.dumps({"items": [{"role": "user", "content": text}]}).encode()
+        spent: list[int] = []
+        for _ in range(4):
+            spent += [(await client.ask("chat", "attack:text=1", model=HOSTILE)).status for _ in range(3)]
+            for _ in range(60):
+                await client.send(client.request("/v1/conversations", items))
+        attack.note(" ".join(map(str, spent)))
+    again = spent[1:]
+    attack.want(again == [402] * len(again), f"statuses {spent}: what was stored has made the budget whole again")

@@ -22,13 +22,16 @@ from kiro_asgi.asgi.kept.attachments import AttachmentFetcher
 from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import StreamSettings
+from kiro_asgi.dialects.named_models import NO_MODELS, models_named, require_once
 from kiro_asgi.errors import ContextTooLong, UpstreamError
 from kiro_asgi.model.history import longest_that_fits
 from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.unread import Unread
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.call_signatures import signature_keys, unsigned_calls
 from kiro_asgi.stages.estimate import Calibration, Estimator
 from kiro_asgi.upstreams.base import PLACEHOLDER, Credential, NamingUpstream, Rendered, Upstream
+from kiro_asgi.wire.json import objects_of
 
 _TOOLS: Final = frozenset({"tools"})
 _NOTHING: Final = frozenset[str]()
@@ -52,6 +55,15 @@ class ConversationIds:
             return str(uuid4())
         named = json.dumps([principal, session]).encode()
         return str(UUID(bytes=hmac.digest(self._salt, named, "sha256")[:16], version=4))
+
+
+def _named(prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """Places and names of the models that *prompt* names for services of its API."""
+    tools = [tool.unread or tool.opaque for tool in prompt.tools]
+    unread = {} if prompt.unread is None else prompt.unread.members
+    given = [each.members if isinstance(each, Unread) else each.value for each in tools if each is not None]
+    demanded = {name: value for demand in prompt.demands for name, value in demand.members.items()}
+    return models_named({**unread, **demanded, "tools": [*objects_of(unread.get("tools")), *given]})
 
 
 @define(kw_only=True)
@@ -85,15 +97,17 @@ class ExchangeFactory(Settler[ClientRequest]):
         await self._attachments.aclose()
 
     async def _settled(self, request: ClientRequest, route: Route) -> Readable:
-        require_permit(request.permit, route.provider, route.model)
+        source = request.passthrough
+        require_permit(request.permit, route.provider, route.model, NO_MODELS if source is None else source.peek.named)
         require_answers(route.model)
         credential = await route.provider.credentials.get(route.model.id)
-        source = request.passthrough
         if source is not None:
             reason = reason_to_translate(
                 source, route.provider, route.model, self._stream, request.stages, request.principal
             )
             if reason is None:
+                if source.peek.named:  # their bytes go on, and only the last of several was looked at
+                    await self._offload.run(request.size, partial(require_once, source.peek.body))
                 translate = partial(self._translated, request)
                 return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
         return await self._translated(request, route, credential)
@@ -106,6 +120,7 @@ class ExchangeFactory(Settler[ClientRequest]):
         if not request.is_read:
             await self._offload.run(request.size, lambda: request.parsed)
         parsed = request.parsed
+        require_permit(request.permit, provider, model, _named(parsed.prompt))
         upstream = upstream or provider.asking(
             model, parsed.prompt.demands, request.principal, members=_TOOLS if parsed.prompt.tools else _NOTHING
         )

@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.dialects.model_list import Listing
+from kiro_asgi.dialects.named_models import NO_MODELS
 from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.failures.memory import Memory
 from kiro_asgi.failures.remedies import Remedy
@@ -415,14 +416,27 @@ class Models:
                 group.start_soon(provider.catalogue.refresh, patience)
 
 
-def require_permit(permit: Permit, provider: Provider, model: ModelCard) -> None:
-    """Refuse *model* of *provider* where *permit* does not allow it.
+def require_permit(
+    permit: Permit, provider: Provider, model: ModelCard, named: Iterable[tuple[str, str]] = NO_MODELS
+) -> None:
+    """Refuse *model* of *provider*, and those that the request names beside it, where *permit* does not allow them.
+
+    Args:
+        permit: Of the client.
+        provider: The service.
+        model: Which is asked.
+        named: Places and names of further models.
 
     Raises:
-        UnknownModel: The same as for a model that does not exist, as in the APIs.
+        UnknownModel: The same as for a model that does not exist, as in the APIs; ``param`` is the place.
     """
     if not permit(f"{provider.name}/{model.id}"):
         raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
+    for place, name in named:
+        if not permit(f"{provider.name}/{name}"):
+            shown = place[:100]
+            words = f"{shown}: this key may not ask for this model"
+            raise UnknownModel(words, code="model_not_allowed", param=shown)
 
 
 def require_answers(model: ModelCard) -> None:

@@ -217,6 +217,12 @@ REASONS: Final[tuple[Reason, ...]] = (
         lambda c: c.differs(Ask.COUNTS),
     ),
     Reason(
+        "fields.misspelt",
+        "A member has the name of another one but for case (``Model``): a service that reads names without case would "
+        "take it for that, so none is sent it.",
+        lambda c: c.asks(Ask.MISSPELT),
+    ),
+    Reason(
         "fields.unknown",
         "The service has a part of its API only: Codex streams, demands instructions, and has no other fields than its "
         "own command sends.",

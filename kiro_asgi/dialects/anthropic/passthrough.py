@@ -13,7 +13,7 @@ from typing import Any, Final
 from kiro_asgi.dialects.anthropic.encoder import SERVED
 from kiro_asgi.dialects.anthropic.errors import stream_error_body
 from kiro_asgi.dialects.anthropic.parsing import CLIENT_TOOLS, HOSTED_TOOLS
-from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED
+from kiro_asgi.dialects.anthropic.shapes import FIELD_REQUIRED, MessagesRequestBody
 from kiro_asgi.dialects.base import ResponseMeta
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
@@ -35,7 +35,7 @@ _TIERS: Final = MappingProxyType({word: tier for tier, word in SERVED.items()})
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
-    return peek_at(read_json(body), body, FIELD_REQUIRED, tools=_tools, asks=_asks)
+    return peek_at(read_json(body), body, FIELD_REQUIRED, shape=MessagesRequestBody, tools=_tools, asks=_asks)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:

@@ -17,7 +17,9 @@ from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.gemini.content import opened
 from kiro_asgi.dialects.gemini.encoder import SERVED, SseEncoder
 from kiro_asgi.dialects.gemini.parsing import HOSTED, MODES, SEARCHES, read_body
-from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign
+from kiro_asgi.dialects.gemini.shapes import GenerateBody
+from kiro_asgi.dialects.named_models import models_named
+from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, misspellings
 from kiro_asgi.dialects.references import references_in
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.model.events import WEB_SEARCH
@@ -48,9 +50,9 @@ def peek(body: bytes, model: str, *, stream: bool) -> RequestPeek:
     """
     document = read_body(body)
     longest = count_of(object_of(document.get("generation_config")), "max_output_tokens")
-    return GeminiPeek(
-        body, model, stream, tuple(_tools(document)), frozenset(_asks(document)), longest, choices_of(document)
-    )
+    asks = frozenset((*_asks(document), *misspellings(document, GenerateBody)))
+    choices, named = choices_of(document), models_named(document)
+    return GeminiPeek(body, model, stream, tuple(_tools(document)), asks, longest, choices, named)
 
 
 def _tools(document: Mapping[str, Any]) -> Iterator[Tool]:

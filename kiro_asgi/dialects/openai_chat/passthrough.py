@@ -20,7 +20,7 @@ from kiro_asgi.dialects.openai_chat.blocks import stops_beside, texts_beside
 from kiro_asgi.dialects.openai_chat.content import read_reasoning_details
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder
 from kiro_asgi.dialects.openai_chat.items import is_of_responses
-from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES
+from kiro_asgi.dialects.openai_chat.shapes import BLOCKS, CHOICES, ChatRequestBody
 from kiro_asgi.dialects.openai_common import served_tier
 from kiro_asgi.dialects.passthrough import Format, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
@@ -60,7 +60,7 @@ _FIELDS: Final[Mapping[str, Ask]] = MappingProxyType(
 
 def peek(body: bytes) -> RequestPeek:
     """The facts that decide where a request goes."""
-    return peek_at(read_json(body), body, MISSING, tools=_tools, asks=_asks, max_tokens=_LONGEST)
+    return peek_at(read_json(body), body, MISSING, shape=ChatRequestBody, tools=_tools, asks=_asks, max_tokens=_LONGEST)
 
 
 def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:

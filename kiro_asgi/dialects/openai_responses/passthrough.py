@@ -24,6 +24,7 @@ from kiro_asgi.dialects.openai_responses.kept import references
 from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
+from kiro_asgi.dialects.openai_responses.shapes import ResponsesBody
 from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
 from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_at
 from kiro_asgi.dialects.references import references_in
@@ -90,7 +91,9 @@ def peek_value(value: Any) -> RequestPeek:
         RequestError: No object, or one without a model.
     """
     sent = {name: it for name, it in value.items() if name not in _OURS} if type(value) is dict else {}
-    return peek_at(value, dumps(sent), MISSING, tools=_tools, asks=_asks, max_tokens=("max_output_tokens",))
+    return peek_at(
+        value, dumps(sent), MISSING, shape=ResponsesBody, tools=_tools, asks=_asks, max_tokens=("max_output_tokens",)
+    )
 
 
 def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:
