@@ -28,7 +28,7 @@ from kiro_asgi.asgi.protocol import Lifespan
 from kiro_asgi.asgi.siblings import Siblings
 from kiro_asgi.cli.standalone import LINGER
 from kiro_asgi.config import Settings
-from kiro_asgi.config.leaves import families, stated_in, tables_in
+from kiro_asgi.config.leaves import families, lasting_values
 from kiro_asgi.config.reading import CONFIG_VARIABLE
 from kiro_asgi.create import new_app
 from kiro_asgi.errors import ConfigError
@@ -148,16 +148,18 @@ def _frozen(environ: Mapping[str, str]) -> str:
 
 def _changes(old: Settings, new: Settings) -> Iterator[str]:
     """Tables of families that are new, gone or different, and the paths of other settings that are."""
-    before, after = stated_in(old), stated_in(new)
-    tables, there = frozenset(tables_in(old)), frozenset(tables_in(new))
-    differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-    changed = {path.rpartition(".")[0] for path in differing} & tables & there
     for family in families(type(new)):
-        of = f"{family}."
-        for words, found in (("added", there - tables), ("removed", tables - there), ("changed", changed)):
-            if named := sorted(table.removeprefix(of) for table in found if table.startswith(of)):
-                yield f"{family} {words}: {_listed(named)}"
-    if others := sorted(path for path in differing if path.rpartition(".")[0] not in tables | there):
+        before, after = getattr(old, family, {}), getattr(new, family)
+        both = before.keys() & after.keys()
+        for words, names in (
+            ("added", after.keys() - both),
+            ("removed", before.keys() - both),
+            ("changed", {name for name in both if before[name] != after[name]}),
+        ):
+            if names:
+                yield f"{family} {words}: {_listed(sorted(names))}"
+    was, now = lasting_values(old), lasting_values(new)
+    if others := sorted(path for path in {**was, **now} if was.get(path) != now.get(path)):
         yield f"changed: {_listed(others)}"
 
 
@@ -251,7 +253,7 @@ class Reloadable:
             self._retiring.append(old)
             if self._draining:
                 app.drain()
-            self._tell(before, settings)
+            await _in_daemon(partial(self._tell, before, settings))
         old.drain()  # else an open WebSocket would hold it for an hour
         await old.idle()
         self._retiring.remove(old)

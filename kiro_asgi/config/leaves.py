@@ -6,8 +6,9 @@ Most tables always exist.  Those of a family, a field that maps names to slices,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -141,7 +142,14 @@ def preset_values(root: type, preset: str) -> dict[str, Any]:
 
 def values_of(tree: attrs.AttrsInstance) -> dict[str, Any]:
     """The values of *tree*, by path."""
-    return {path: getattr(holder, path.rpartition(".")[2]) for path, _, holder in _placed(tree)}
+    found: dict[str, Any] = {}
+    lasting = lasting_values(tree)
+    for name, paths in _places(type(tree)):
+        found |= {path: lasting[path] for path in paths or ()}
+        for member, table in getattr(tree, name).items() if paths is None else ():
+            kind: Any = type(table)
+            found |= {f"{name}.{member}.{own}": getattr(table, own) for own in _fixed_by_path(kind)}
+    return found
 
 
 def tables_in(tree: attrs.AttrsInstance) -> Iterator[str]:
@@ -151,21 +159,25 @@ def tables_in(tree: attrs.AttrsInstance) -> Iterator[str]:
 
 def stated_in(tree: attrs.AttrsInstance) -> dict[str, Any]:
     """Those of them that are not the default's very objects: of very many tables only what was written."""
-    found = ((path, own, getattr(holder, own.name)) for path, own, holder in _placed(tree))
-    return {path: value for path, own, value in found if value is not own.default}
+    defaults = _fixed_by_path(type(tree))
+    found = {path: it for path, it in lasting_values(tree).items() if it is not defaults[path].default}
+    for family in families(type(tree)):
+        for name, table in getattr(tree, family).items():
+            kind: Any = type(table)
+            values, at = _getter(kind)(table), f"{family}.{name}."
+            for own, value in zip(_fixed_by_path(kind).values(), values, strict=True):
+                if value is not own.default:
+                    found[at + own.path] = value
+    return found
 
 
-def _placed(tree: attrs.AttrsInstance) -> Iterator[tuple[str, Leaf, Any]]:
-    """Path of each setting, its declaration by the path within its table or the root, and what holds the value."""
-    root = type(tree)
-    for name, paths in _places(root):
-        if paths is None:
-            for member, table in getattr(tree, name).items():
-                kind: Any = type(table)
-                yield from ((f"{name}.{member}.{own}", it, table) for own, it in _fixed_by_path(kind).items())
-        else:
-            holder = tree if paths == (name,) else getattr(tree, name)
-            yield from ((path, _fixed_by_path(root)[path], holder) for path in paths)
+def lasting_values(tree: attrs.AttrsInstance) -> dict[str, Any]:
+    """The values of the tables that always exist, by path."""
+    found: dict[str, Any] = {}
+    for name, paths in _places(type(tree)):
+        holder = tree if paths == (name,) else getattr(tree, name)
+        found |= {path: getattr(holder, path.rpartition(".")[2]) for path in paths or ()}
+    return found
 
 
 def mappings_in(tree: attrs.AttrsInstance) -> dict[str, Any]:
@@ -214,6 +226,14 @@ def _member(hint: Any) -> type | None:
 def _fixed_by_path(root: Any) -> Mapping[str, Leaf]:
     """The settings that always exist below *root*."""
     return MappingProxyType({leaf.path: leaf for leaf in _walk(root)})
+
+
+@cache
+def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Takes all values of a table at once, in the order of `_fixed_by_path`."""
+    names = tuple(_fixed_by_path(kind))
+    found: Callable[[Any], Any] = attrgetter(*names)
+    return found if len(names) > 1 else lambda table: (found(table),)
 
 
 @cache

@@ -229,7 +229,7 @@ def test_a_reload_says_what_it_took_over(file, workers):
         keys("revoke", "bob", "--config", file)
         file.write_text(file.read_text() + f'[keys.dan]\nhash = "{hash_of(b"dan")}"\n[limits]\nqueue = 7\n')
         said.append(reloaded(server))
-        assert models(server.base, "dan") == 200
+        wait_until(lambda: models(server.base, "dan") == 200)
         file.write_text("[limits]\nqueue = -1\n")
         said.append(reloaded(server))
         file.unlink()

@@ -62,9 +62,10 @@ def settings_to_serve(
         ConfigError: They cannot be read, or no gateway would start with them; the message lists every reason.
     """
     reading = read_environment(root, environ)
-    require(problems_of(reading, find))
+    settings = assembled(reading)
+    require((*reading.problems, *problems_with(settings, reading.faulty, reading.keys_elsewhere, find)))
     warn_of(reading)
-    return assembled(reading)
+    return settings
 
 
 def warn_of(reading: SettingsReading) -> None:
