@@ -50,7 +50,7 @@ from kiro_asgi.model.prompt import (
     system_of,
 )
 from kiro_asgi.stages.limits import check_stop
-from kiro_asgi.wire.json import object_of
+from kiro_asgi.wire.json import object_of, objects_of, text_of
 
 # Tools, their schemas, and the client's demands about them.
 
@@ -543,6 +543,7 @@ def _demands(config: GenerationConfig) -> Iterator[Demand]:
         value = getattr(config, name)
         if value is not None and (name not in _TRIVIAL or value):
             yield _demand({name: value}, unsupported(f"generation_config.{name}", why))
+    yield from _demanded_forms(config)
     given = config.response_modalities or ()
     if wanted := {word.upper() for word in given} - {"TEXT", "MODALITY_UNSPECIFIED"}:
         message = f"only TEXT can be answered, not {min(wanted)[:60]}"
@@ -555,13 +556,34 @@ def _demands(config: GenerationConfig) -> Iterator[Demand]:
         yield _demand(members, unsupported("generation_config.response_mime_type", message))
 
 
+def _demanded_forms(config: GenerationConfig) -> Iterator[Demand]:
+    """Audio, images and videos, which only the service itself can answer."""
+    given = config.response_format
+    for each in objects_of(given if isinstance(given, list) else [given]):
+        if other := next((name for name in each if name != "text"), ""):
+            message = f"only text can be answered, not {other[:60]}"
+            yield _demand({"response_format": given}, unsupported("generation_config.response_format", message))
+            return
+
+
 def _demand(members: Mapping[str, Any], refusal: RequestError) -> Demand:
     spelled = {camel_case(name): value for name, value in members.items() if value is not None}
     return Demand(API, {"generationConfig": spelled}, refusal)
 
 
+def _format_of_text(config: GenerationConfig) -> Mapping[str, Any]:
+    """The form of the answer's text in ``responseFormat``, the newer way to say so; empty where there is none."""
+    given = config.response_format
+    forms = (object_of(each.get("text")) for each in objects_of(given if isinstance(given, list) else [given]))
+    return next(filter(None, forms), {})
+
+
 def _schema(config: GenerationConfig) -> Mapping[str, Any] | None:
     """The schema of the answer; an empty one for any JSON object."""
+    text = _format_of_text(config)
+    if "JSON" in (text_of(text, "mimeType") or text_of(text, "mime_type")).upper():
+        declared: Mapping[str, Any] = _json_schema(object_of(text.get("schema")))
+        return declared
     kind = (config.response_mime_type or _TEXT).lower()
     given = config.response_schema if config.response_json_schema is None else config.response_json_schema
     if kind == _JSON or (given is not None and config.response_mime_type is None):

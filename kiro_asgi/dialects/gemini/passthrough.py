@@ -28,7 +28,7 @@ from kiro_asgi.model.prompt import Tool, ToolChoiceMode
 from kiro_asgi.stages.counts import gemini_counts
 from kiro_asgi.wire.json import count_of, object_of, objects_of, text_of
 
-_FORMS: Final = frozenset({"response_schema", "response_json_schema"})
+_FORMS: Final = frozenset({"response_schema", "response_json_schema", "response_format"})
 _TIERS: Final = MappingProxyType({word: tier for tier, word in SERVED.items()})
 _EMPTY_EVENT: Final = b"\n\n"
 

@@ -191,6 +191,7 @@ class GenerationConfig(Shape):
     response_mime_type: str | None = None
     response_schema: Object | None = None
     response_json_schema: Object | None = None
+    response_format: Any = None
     response_modalities: tuple[str, ...] | None = None
     response_logprobs: bool | None = None
     logprobs: int | None = None

@@ -440,3 +440,34 @@ def test_work_grows_with_the_request() -> None:
             return lambda: GeminiApi("m").parse(body)
 
         assert_linear(make, 40)
+
+
+CITY = {"type": "object", "properties": {"cityName": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [{"text": {"mimeType": "APPLICATION_JSON", "schema": CITY}}],
+        {"text": {"mime_type": "application/json", "schema": CITY}},
+        [{"text": {"mimeType": "application/json", "schema": CITY}}, {"text": {"mimeType": "TEXT_PLAIN"}}],
+    ],
+)
+def test_the_newer_field_for_the_form_of_an_answer(given: Any) -> None:
+    """The newest SDKs recommend it; a schema is a promise whichever field has it."""
+    assert configured(responseFormat=given).schema == CITY
+    assert configured(responseFormat=[{"text": {"mimeType": "APPLICATION_JSON"}}]).schema == {}
+    assert configured(responseFormat=[{"text": {"mimeType": "TEXT_PLAIN"}}]).schema is None
+
+
+@pytest.mark.parametrize("kind", ["audio", "image", "video"])
+def test_another_form_is_the_service_s_alone(kind: str) -> None:
+    [demand] = configured(responseFormat=[{kind: {}}]).demands
+
+    assert demand.members == {"generationConfig": {"responseFormat": [{kind: {}}]}}
+    assert kind in demand.refusal.message and demand.refusal.param == "generation_config.response_format"
+
+
+@pytest.mark.parametrize("given", [None, [], 5, "x", [5], [{}], {"text": 5}])
+def test_a_form_without_one_is_none(given: Any) -> None:
+    assert configured(responseFormat=given).schema is None
