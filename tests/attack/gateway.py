@@ -150,6 +150,7 @@ GATEWAYS: Final[Mapping[str, Setting]] = {
         ("--graceful-timeout", "2"),
         there={"gateway.toml": b"[limits]\nqueue = 100\n"},
     ),
+    "asked": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.asked"),
     "hung": Setting({"PYTHONPATH": _with_python_path(ROOT)}, module="tests.attack.hung"),
 }
 """Name to how it differs from the usual one, in which all but the services' time limits are defaults; ``large`` does

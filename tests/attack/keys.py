@@ -10,6 +10,7 @@ import time
 
 from attrs import evolve
 
+from tests.attack.client import Reply, read
 from tests.attack.rows import Attack, row
 
 
@@ -69,3 +70,34 @@ async def settings_in_a_pipe(attack: Attack) -> None:
     while attack.gateway.process.poll() is None and time.monotonic() - began < 10:  # noqa: ASYNC110 - a process
         await asyncio.sleep(0.05)
     attack.want(attack.gateway.process.poll() == 0, f"exit status {attack.gateway.process.poll()}")
+
+
+@row(
+    "150 clients with invented keys at a host's function that takes 0.2 s, again and again",
+    "a new client from another address is let in within 1.5 s",
+    gateway="asked",
+    seconds=30,
+    beside=False,
+)
+async def invented_keys(attack: Attack) -> None:
+    over = asyncio.Event()
+
+    async def invent(number: int) -> None:
+        while not over.is_set():
+            await evolve(attack.client, key=f"invented-{number}-{time.monotonic_ns()}").get("/v1/models")
+
+    crowd = [asyncio.create_task(invent(number)) for number in range(150)]
+    await asyncio.sleep(2)
+    for number in range(3):
+        began = time.monotonic()
+        reader, writer = await asyncio.open_connection("127.0.0.1", attack.client.port, local_addr=("127.0.0.2", 0))
+        writer.write(evolve(attack.client, key=f"known-{number}").request("/v1/models", b"", method="GET"))
+        reply = Reply()
+        await read(reader, reply)
+        writer.close()
+        taken = time.monotonic() - began
+        attack.typed(reply, 200)
+        attack.note(f"let in after {taken:.1f} s")
+        attack.want(taken < 1.5, f"let in after {taken:.1f} s")
+    over.set()
+    await asyncio.gather(*crowd)
