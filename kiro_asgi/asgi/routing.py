@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Final, TypeVar
 from urllib.parse import unquote
@@ -119,6 +120,9 @@ class _Named:
 _SHOWN_IN_ALLOW: Final = 80
 _SHOWN: Final = 200
 """Characters of a path that a message repeats, where it exists and where it does not."""
+
+_ALIKE: Final = 0.9
+"""Least likeness of a path to one that it was probably meant to be, of 1."""
 
 _NAME: Final = re.compile(r"\{[^{}]*+\}")
 _SOME_NAME: Final = "a name"
@@ -340,6 +344,15 @@ class Routes:
         for candidate in (tidy, *(api.root for api in self._apis if tidy in api.replaces)):
             if candidate != path and self._lookup(candidate):
                 yield candidate
+        if len(tidy) <= _SHOWN and not why_no_path(tidy):
+            yield from self._near(tidy)
+
+    def _near(self, tidy: str) -> Iterator[str]:
+        """Known paths that end *tidy*, that it begins, or that are written nearly alike."""
+        yield from (path for path in self._exact if path.startswith("/v1/") and tidy.endswith(path))
+        if tidy.count("/") > 1:
+            yield from (path for path in self._exact if path.startswith(f"{tidy}/"))
+        yield from get_close_matches(tidy, self._exact, 1, _ALIKE)
 
     def _lookup(self, path: str) -> Mapping[str, RouteMatch]:
         """Method to match; empty where there is no such path.  Litestar ends every path with a slash."""

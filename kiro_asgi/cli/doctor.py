@@ -192,7 +192,7 @@ def _examine(
     if reading.problems:
         return
     if assembled(reading).simulate:
-        report(SIMULATED)
+        _report_simulated(report, gateway, assembled(reading))
         return
     try:
         settings = _with_usable_state(as_served(assembled(reading), environ))
@@ -222,6 +222,13 @@ def _examine(
                 await examination.run(refresh=refresh, ask=ask)
 
     anyio.run(examine)
+
+
+def _report_simulated(report: Callable[[Finding], None], gateway: str, settings: Settings) -> None:
+    """Report what can be found where every service is simulated."""
+    report(SIMULATED)
+    if gateway:
+        report(anyio.run(resting, gateway, settings))
 
 
 def _with_usable_state(settings: Settings) -> Settings:

@@ -477,6 +477,17 @@ def test_a_simulated_gateway_is_not_taken_for_one_that_works(service: Simulator,
     assert service.requests == ()
 
 
+def test_a_simulated_gateway_is_asked(tmp_path: Path) -> None:
+    """That no service is checked does not keep the gateway from being asked."""
+    environ = {"KIRO_ASGI__SIMULATE": "true", "KIRO_ASGI__CLIENT__API_KEYS": "k"}
+    with serving("--log-level", "error", cwd=tmp_path, **environ) as server:
+        found = command("doctor", "--gateway", server.base, cwd=tmp_path, **environ).stdout
+        server.stop()
+
+    assert "ok    resting            no credential rests" in found
+    assert "simulated" in found
+
+
 def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     """A gateway that runs is asked with a key of its own; before a fault nothing rests."""
     environ = {"KIRO_ASGI__KIRO__ENDPOINT": service.url, "KIRO_ASGI__CLIENT__API_KEYS": "k", **KEY}
