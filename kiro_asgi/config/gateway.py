@@ -73,7 +73,8 @@ class ClientSettings:
     revoked there is refused after them at the latest.  0: every request asks."""
 
     keys_timeout: float = setting(5.0, Bounds(MOMENT, DAY))
-    """Seconds within which the host must have said it; after them the request is answered with 503."""
+    """Seconds within which the host must have said it, and who is signed in (``mount(principal=…)``); after them the
+    request is answered with 503."""
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from attrs import define
 
-from kiro_asgi import BlockingStore, Observer, ToolOutput, create_app
+from kiro_asgi import BlockingStore, Observer, ToolOutput, create_app, mount
 from kiro_asgi.asgi.kept.guarded import GuardedStore
 from kiro_asgi.asgi.kept.hosted import HostedEstimator, HostedParts
 from kiro_asgi.errors import StoreUnavailable
@@ -335,3 +335,20 @@ async def test_a_pool_of_stages_is_refused(sim, caplog):
     await app.aclose()
 
     assert statuses[-1] == 500
+
+
+async def test_a_host_that_never_says_who_is_signed_in(sim, caplog):
+    """Its function for users has the time that the one for keys has."""
+
+    async def principal(scope: Any) -> str:
+        await anyio.sleep_forever()
+        return "nobody"
+
+    app = create_app(settings_for(sim.url, {"client": {"trust_host": True, "keys_timeout": SOON}}))
+    mounted = mount(app, "/llm", app, principal=principal)
+    with anyio.fail_after(10):
+        answer = await post("/llm/v1/chat/completions", AGENT, key=None).run(mounted)
+    await app.aclose()
+
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "keys.timeout")
+    assert "the host did not say within 0.1 s who is signed in (client.keys_timeout)" in caplog.text

@@ -17,6 +17,7 @@ from logging import getLogger
 from math import ceil
 from typing import Any, Final
 
+import anyio
 import anyio.to_thread
 from asgiref.sync import sync_to_async
 from attrs import field, frozen
@@ -35,7 +36,14 @@ from kiro_asgi.asgi.protocol import (
     response_start,
 )
 from kiro_asgi.config import Settings
-from kiro_asgi.errors import ConfigError, ForeignOrigin, KeyExpired, Unauthorized, UnsupportedMediaType
+from kiro_asgi.errors import (
+    ConfigError,
+    ForeignOrigin,
+    KeyExpired,
+    KeysUnavailable,
+    Unauthorized,
+    UnsupportedMediaType,
+)
 from kiro_asgi.limits import KEY_CHARACTERS, PREFLIGHT_BYTES, PREFLIGHT_NAMES
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.quota.clients import Client, clients_of, limited_by
@@ -348,7 +356,7 @@ class Authenticator:
         peer = str((scope.get("client") or ("",))[0])
         if scope["type"] == "websocket":  # browsers send no preflight for it, and let any page read the answers
             self._cross_origin.require_same_site(scope)
-        if self._settings.client.trust_host and (name := await host_user(scope)):
+        if self._settings.client.trust_host and (name := await self._host_user(scope)):
             keyed = await self._of_keys(self._presented(scope), peer)
             if keyed is None:
                 self._cross_origin.require_same_site(scope)
@@ -360,6 +368,22 @@ class Authenticator:
         if found is not None:
             return self._good(found, "API key")
         raise Unauthorized(self._refusal(presented), code="invalid_api_key")
+
+    async def _host_user(self, scope: Scope) -> str:
+        """As of `host_user`, within the time that the host has to say who shows what.
+
+        Raises:
+            KeysUnavailable: It takes longer.
+        """
+        seconds = self._settings.client.keys_timeout
+        with anyio.move_on_after(seconds):
+            return await host_user(scope)
+        _log.error("the host did not say within %g s who is signed in (client.keys_timeout)", seconds)
+        raise KeysUnavailable(
+            "the application that this gateway is part of does not say who is signed in; try again later",
+            code="keys.timeout",
+            retry_after=1.0,
+        )
 
     @property
     def is_failing(self) -> bool:
