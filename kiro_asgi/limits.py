@@ -94,6 +94,10 @@ MODEL_CHARACTERS: Final = 512
 """The name of a model.  One that a client asks for and is longer is refused with 404 before it is compared with any
 other; one that a service lists is left out of its list."""
 
+NAMED_MODELS: Final = 100
+"""Models that a request names beside its own (``fallbacks``, ``models``, an advisor's …): 400 beyond it, and 404 for a
+name that is longer than that of any model.  A key's ``models`` are matched with each."""
+
 KEY_CHARACTERS: Final = 8_192
 """A key that a client shows; a longer one is none of the gateway's, and the host is not asked about it."""
 

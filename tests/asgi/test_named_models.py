@@ -135,3 +135,11 @@ async def test_nor_may_one_stand_twice_where_others_are_named(app, sim):
     body = f'{{"model":"{model}","max_tokens":5,"fallbacks":[{twice}],"messages":[{{"role":"user","content":"hi"}}]}}'
     refused = await post("/v1/messages", body.encode(), key=KEY).run(app)
     assert (refused.status, asked(sim)) == (400, [])
+
+
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize(("names", "status"), [(["x"] * 101, 400), (["x" * 600], 404)])
+async def test_names_are_few_and_short(app, sim, names, status, tools):
+    """Whoever asks: each is matched with the patterns of a key."""
+    refused = await asking("custom", tools=tools, key="k", models=names).run(app)
+    assert (refused.status, asked(sim)) == (status, [])

@@ -120,7 +120,8 @@ class ExchangeFactory(Settler[ClientRequest]):
         if not request.is_read:
             await self._offload.run(request.size, lambda: request.parsed)
         parsed = request.parsed
-        require_permit(request.permit, provider, model, _named(parsed.prompt))
+        named = await self._offload.run(request.size, partial(_named, parsed.prompt))
+        require_permit(request.permit, provider, model, named)
         upstream = upstream or provider.asking(
             model, parsed.prompt.demands, request.principal, members=_TOOLS if parsed.prompt.tools else _NOTHING
         )

@@ -15,6 +15,7 @@ from kiro_asgi.dialects.named_models import NO_MODELS
 from kiro_asgi.errors import KiroAsgiError, RequestError, UnknownModel, UpstreamQuotaSpent
 from kiro_asgi.failures.memory import Memory
 from kiro_asgi.failures.remedies import Remedy
+from kiro_asgi.limits import MODEL_CHARACTERS, NAMED_MODELS
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.handling import crossed
 from kiro_asgi.model.notes import Note, Notes
@@ -429,11 +430,15 @@ def require_permit(
 
     Raises:
         UnknownModel: The same as for a model that does not exist, as in the APIs; ``param`` is the place.
+        RequestError: More are named than `NAMED_MODELS`.
     """
     if not permit(f"{provider.name}/{model.id}"):
         raise UnknownModel("this key may not ask for this model", code="model_not_allowed")
-    for place, name in named:
-        if not permit(f"{provider.name}/{name}"):
+    further = tuple(named)
+    if len(further) > NAMED_MODELS:
+        raise RequestError(f"the request names more than {NAMED_MODELS} models beside its own", code="invalid_value")
+    for place, name in further:
+        if len(name) > MODEL_CHARACTERS or not permit(f"{provider.name}/{name}"):
             shown = place[:100]
             words = f"{shown}: this key may not ask for this model"
             raise UnknownModel(words, code="model_not_allowed", param=shown)
