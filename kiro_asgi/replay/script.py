@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from itertools import accumulate
 from random import Random
 from types import MappingProxyType
@@ -338,6 +338,18 @@ class TapeCredentials(Credentials):
         """
         line = await self._next("renew")
         return refused if line is not None and line.members.get("found") else None
+
+    @contextmanager
+    def asking(self, credential: Credential, model: str) -> Iterator[Callable[[], None]]:
+        """Ask within the block, unless the credential rested then.
+
+        Raises:
+            KiroAsgiError: It did.
+        """
+        if self._lines and self._lines[0].text("asked") == "asking":
+            raise _told_again(self._lines.popleft())
+        with super().asking(credential, model) as accepted:
+            yield accepted
 
     async def _next(self, asked: str) -> Line | None:
         if not self._lines or self._lines[0].text("asked") != asked:

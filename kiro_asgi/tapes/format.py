@@ -10,8 +10,8 @@ are UTF-8, else ``b64``.  The kinds, in the order in which they come::
     client.request  method, root, path, query, api, headers, and the body
     file            a file that a request names by address: url, media_type, and its bytes; or error, code, param
     stored          what was read from the store, and found: whether there was anything; or error, code
-    credential      upstream, asked: get or renew, and found, credential (its name), host; or error, code, message,
-                    retry_after, and fresh: whether the service was asked, so that it is no earlier fault
+    credential      upstream, asked: get, renew or asking, and found, credential (its name), host; or error, code,
+                    message, retry_after, and fresh: whether the service was asked, so that it is no earlier fault
     reset           value: seconds since the epoch of the next quota, where the service was asked for it
     factor          model, value: by what estimates of a prompt for a model are multiplied, where it is not 1
     plan            n, upstream, model, streamed, rules, context_window, input_estimate, output_factor: an attempt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Final, TypeVar
 
 from attrs import define, frozen
@@ -161,13 +161,30 @@ class RecordedCredentials(Credentials):
         """As `Credentials.renew`."""
         return await self._recorded("renew", super().renew(refused))
 
+    @contextmanager
+    def asking(self, credential: Credential, model: str) -> Iterator[Callable[[], None]]:
+        """As `Credentials.asking`; recorded where the credential rests, and the service is not asked."""
+        is_let_in = False
+        try:
+            with super().asking(credential, model) as accepted:
+                is_let_in = True
+                yield accepted
+        except KiroAsgiError as error:
+            if not is_let_in:
+                self._refused("asking", error)
+            raise
+
+    def _refused(self, asked: str, error: KiroAsgiError) -> None:
+        facts: dict[str, Any] = {"error": type(error).__name__, "code": error.code, "message": error.message}
+        facts |= {"upstream": self._upstream, "asked": asked, "retry_after": error.retry_after, "fresh": error.asked}
+        self._recorder.aside("credential", **facts)
+
     async def _recorded(self, asked: str, choosing: Awaitable[Credential | None]) -> Credential | None:
         facts: dict[str, Any] = {"upstream": self._upstream, "asked": asked}
         try:
             found = await choosing
         except KiroAsgiError as error:
-            facts |= {"error": type(error).__name__, "code": error.code, "message": error.message}
-            self._recorder.aside("credential", **facts, retry_after=error.retry_after, fresh=error.asked)
+            self._refused(asked, error)
             raise
         if found is None:
             self._recorder.aside("credential", **facts, found=False)
