@@ -62,7 +62,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         "attrs",
     ),
     "net": (
-        f"{FACTS} setting redaction loops private state upstreams.access upstreams.base config",
+        f"{FACTS} setting redaction loops private state upstreams.access upstreams.base upstreams.models config",
         f"{ANYIO} botocore httpcore",
     ),
     "simulation": ("errors upstreams.base simulator net.transport", ANYIO),

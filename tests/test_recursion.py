@@ -35,6 +35,7 @@ BOUNDED = {
     "config.leaves": {"_walk": OWN},
     "config.reading": {"_spread": OWN},
     "dialects.anthropic.content": {
+        "_blocks_of_result": REQUEST,
         "_document": REQUEST,
         "_document_of_blocks": REQUEST,
         "_result_part": REQUEST,
