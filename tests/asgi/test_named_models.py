@@ -103,10 +103,9 @@ async def test_other_keys_may_name_any(app, sim, api, more, tools):
 )
 async def test_a_member_that_is_another_but_for_case_is_not_passed_on(app, sim, api, member, tools):
     """A service that reads names without case would take it for that one."""
-    answered = await asking(api, tools=tools, key="k", **{member: "expensive"}).run(app)
-    sent = asked(sim)[-1]
-    assert f'"{member}"'.encode() not in sent
-    assert answered.status == 200 or b"expensive" not in sent
+    await asking(api, tools=tools, key="k", **{member: "expensive"}).run(app)
+    sent = asked(sim)
+    assert sent and not any(f'"{member}"'.encode() in body for body in sent)
 
 
 async def test_what_is_left_out_is_told(app, sim):
