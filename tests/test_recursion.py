@@ -30,7 +30,17 @@ BOUNDED = {
     "cli.__init__": {"_members": OWN},
     "compose": {
         f"_Parts._{part}": COMPOSED
-        for part in ("clocks", "named_providers", "providers", "recorded", "secrets", "store", "taping", "token")
+        for part in (
+            "clocks",
+            "named_providers",
+            "providers",
+            "recorded",
+            "recorded_provider",
+            "secrets",
+            "store",
+            "taping",
+            "token",
+        )
     },
     "config.leaves": {"_walk": OWN},
     "config.reading": {"_spread": OWN},
@@ -43,6 +53,7 @@ BOUNDED = {
         "_server_result": REQUEST,
         "_tool_result": REQUEST,
         "parse_content": REQUEST,
+        "read_blocks": REQUEST,
     },
     "dialects.gemini.parsing": {
         "Spelling._object": REQUEST,
