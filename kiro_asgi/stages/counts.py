@@ -56,14 +56,25 @@ _LISTS: Final = frozenset({"iterations", "candidatesTokensDetails"})
 
 def _merge(whole: dict[str, Any], report: Mapping[str, Any]) -> None:
     for name, value in report.items():
-        if name not in whole and (len(whole) >= USAGE_MEMBERS or len(name) > _NAME):
-            continue
-        if type(value) is dict:
+        if type(value) is not dict:
+            _keep(whole, name, value)
+        elif name in whole or _has_room(whole, name):
             before = whole.get(name)
             inner = whole[name] = before if type(before) is dict else {}
-            _merge(inner, {key: each for key, each in value.items() if type(each) is not dict})
-        elif (count(value) is not None or (type(value) is list and name in _LISTS)) and (value or name not in whole):
-            whole[name] = value
+            for key, each in value.items():
+                _keep(inner, key, each)
+
+
+def _keep(whole: dict[str, Any], name: str, value: Any) -> None:
+    if name in whole and not value:
+        return
+    is_read = count(value) is not None or (type(value) is list and name in _LISTS)
+    if is_read and (name in whole or _has_room(whole, name)):
+        whole[name] = value
+
+
+def _has_room(whole: Mapping[str, Any], name: str) -> bool:
+    return len(whole) < USAGE_MEMBERS and len(name) <= _NAME
 
 
 def messages_counts(usage: Mapping[str, Any]) -> TokenUsage:

@@ -50,7 +50,7 @@ class TextAsFrames:
         """Frames as bytes, in any pieces."""
         for chunk in items:
             if self._is_known:
-                yield from (chunk,) if self._scanner is None else self._framed(self._scanner.feed([chunk]))
+                yield from self._passed(chunk)
                 continue
             self._head += chunk
             if len(self._head) >= PRELUDE:
@@ -67,7 +67,10 @@ class TextAsFrames:
         head, self._head, self._is_known = bytes(self._head), bytearray(), True
         if head and _is_text(head[:PRELUDE]):
             self._scanner = _scanner(head)
-        yield from self.feed([head])
+        yield from self._passed(head)
+
+    def _passed(self, chunk: bytes) -> Iterator[bytes]:
+        yield from (chunk,) if self._scanner is None else self._framed(self._scanner.feed([chunk]))
 
     def _framed(self, objects: Iterable[dict[str, Any]]) -> Iterator[bytes]:
         for item in objects:
