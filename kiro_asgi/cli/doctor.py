@@ -82,10 +82,20 @@ async def resting(url: str, settings: Settings) -> Finding:
         return Finding(_RESTING, Verdict.WARN, "the gateway does not show which credentials rest", advice)
     rests = list(_describe(objects_of(report["resting"]), "{reason}, next try in {left}"))
     limited = list(_describe(objects_of(report.get("at_limit")), "at its limit of {limit}, room in {left}"))
+    adapted = list(_learnt(objects_of(report.get("adapted"))))
     if rests:
         advice = "they are not used until then; the gateway's log has the service's message"
-        return Finding(_RESTING, Verdict.WARN, "; ".join((*rests, *limited)), advice)
-    return Finding(_RESTING, Verdict.OK, "; ".join(("no credential rests", *limited)))
+        return Finding(_RESTING, Verdict.WARN, "; ".join((*rests, *limited, *adapted)), advice)
+    return Finding(_RESTING, Verdict.OK, "; ".join(("no credential rests", *limited, *adapted)))
+
+
+def _learnt(lessons: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What the gateway asks otherwise because a service refused it, in words."""
+    for each in lessons:
+        seconds = each.get("seconds_left")
+        left = f", for {span(seconds)}" if type(seconds) is int else ""
+        model = clean(f"{text_of(each, 'upstream')}:{text_of(each, 'model')}")
+        yield f"{model} is asked without {clean(text_of(each, 'refused'))}, which it refused{left}"
 
 
 def _describe(credentials: Iterable[Mapping[str, Any]], words: str) -> Iterator[str]:

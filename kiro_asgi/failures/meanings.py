@@ -44,6 +44,7 @@ from kiro_asgi.errors import (
 )
 from kiro_asgi.failures.members import blames_member
 from kiro_asgi.failures.phrases import (
+    ASKED_OF,
     BARRING,
     CONTENT,
     MODEL_DENIED,
@@ -135,7 +136,14 @@ WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
         **_words(
             UnknownModel,
             *("model_not_found", "model_permission_blocked_org", "model_permission_blocked_project"),
-            *("INVALID_MODEL_ID", "model_decommissioned", "DeploymentNotFound", "unknown_model", "model_not_exist"),
+            *(
+                "INVALID_MODEL_ID",
+                "invalid_model",
+                "model_decommissioned",
+                "DeploymentNotFound",
+                "unknown_model",
+                "model_not_exist",
+            ),
             *(
                 "ModelNotExist",
                 "no_available_model",
@@ -154,7 +162,13 @@ WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
             UpstreamRejected,
             *("content_filter", CONTENT, "invalid_prompt", "bio_policy", "misalignment_policy_violation"),
             *("data_residency_mismatch", "invalid_encrypted_content", "unsupported_parameter", "unsupported_value"),
-            *("policy_error", "ResponsibleAIPolicyViolation", "DataInspectionFailed", "data_inspection_failed"),
+            *(
+                "policy_error",
+                "hooks_failed",
+                "ResponsibleAIPolicyViolation",
+                "DataInspectionFailed",
+                "data_inspection_failed",
+            ),
             *("DOCUMENT_COUNT_EXCEEDED", "DOCUMENT_DUPLICATE_NAME", "DOCUMENT_MAXIMUM_PAGES_EXCEEDED"),
             *("DOCUMENT_MODEL_NOT_SUPPORTED", "DOCUMENT_PASSWORD_PROTECTED", "DOCUMENT_SIZE_EXCEEDED"),
             *("IMAGE_COUNT_EXCEEDED", "IMAGE_DIMENSION_EXCEEDED", "IMAGE_FORMAT_UNSUPPORTED", "IMAGE_MIME_MISMATCH"),
@@ -251,6 +265,7 @@ _LONG_WAIT: Final = 600.0
 """Seconds; who is to come back sooner than that has met a limit, and spent nothing."""
 
 _PARTS: Final[tuple[tuple[re.Pattern[str], Class], ...]] = (
+    (re.compile(r"_auth_failure"), UpstreamTokenInvalid),
     (re.compile(r"_rate_|_rate_?limit|_throttl|_too_many_requests"), UpstreamThrottled),
     (re.compile(r"_quota|_credit|_billing|_balance|_payment|_spend|_usage_limit|_overdue|_arrear"), UpstreamQuotaSpent),
     (re.compile(r"overload|_capacity|_busy_|_resource_exhaust"), UpstreamOverloaded),
@@ -264,6 +279,8 @@ _PARTS: Final[tuple[tuple[re.Pattern[str], Class], ...]] = (
         ),
         UpstreamRejected,
     ),
+    (re.compile(r"_limit_exceeded"), UpstreamThrottled),
+    (re.compile(r"_time_?out"), UpstreamTimeout),
 )
 """What stands in a word, of which each part is between underscores, to its meaning; the first that fits."""
 
@@ -325,6 +342,8 @@ def _meaning(report: Report, own: Own) -> Meaning:
         report.is_page
         and report.status < 500
         and report.status not in _ABSENT
+        and report.status != _TOO_LARGE
+        and not (report.status == _UNAUTHORIZED and OF_A_CREDENTIAL.search(report.message))
         and not blames_member(UpstreamRejected(report.message))
     ):
         return NotTheUpstream, "upstream.page"
@@ -421,7 +440,8 @@ def _limited(report: Report, kind: Class, code: str) -> Meaning:
     if OF_A_DAY.search(report.message):
         return UpstreamQuotaSpent, SPENT
     if kind is not UpstreamQuotaSpent:
-        return (ContextTooLong, TOO_LONG) if TOO_LARGE.search(report.message) else (kind, code)
+        is_too_large = TOO_LARGE.search(report.message) or _exceeds_alone(report.message)
+        return (ContextTooLong, TOO_LONG) if is_too_large else (kind, code)
     if report.status != _TOO_MANY or key_of(code) in WORDS:
         return kind, code
     if OF_A_MINUTE.search(report.message):
@@ -430,8 +450,15 @@ def _limited(report: Report, kind: Class, code: str) -> Meaning:
     return (UpstreamThrottled, "throttled") if is_soon else (kind, code)
 
 
+def _exceeds_alone(message: str) -> bool:
+    """Whether one request asks for more than a whole minute's limit."""
+    found = ASKED_OF.search(message)
+    return found is not None and int(found[2]) > int(found[1])
+
+
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 429
+_UNAUTHORIZED: Final = 401
 _LIMITS: Final = (UpstreamThrottled, UpstreamRateExceeded, UpstreamQuotaSpent)
 _FORBIDDEN: Final = frozenset({401, 403})
 _VAGUE: Final = (UpstreamRejected, UpstreamFault, UpstreamProtocolError)

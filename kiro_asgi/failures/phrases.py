@@ -24,6 +24,7 @@ from kiro_asgi.errors import (
     UpstreamSuspended,
     UpstreamSuspicious,
     UpstreamThrottled,
+    UpstreamTimeout,
     UpstreamTokenInvalid,
 )
 
@@ -89,6 +90,7 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"\bfewer max_tokens\b",
                 r"\bcan only afford \d",
                 r"\bprompt tokens limit exceeded\b",
+                r"\bremain quota\b.{0,40}\bneed quota\b",
             ),
         ),
         (UpstreamThrottled, "throttled", (r"too many tokens, please wait",)),
@@ -103,6 +105,7 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"(?:input|prompt|content|messages?) (?:was|were|has been|is) flagged",
                 r"sensitive (?:content|information|words?)",
                 r"inappropriate content",
+                r"guardrail checks\b.{0,60}\bfailed",
                 r"content exists risk",
                 r"不安全或敏感",
                 r"敏感(?:内容|词|信息)",
@@ -173,6 +176,7 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"(?:reached|hit|exceeded) (?:your|the|its) (?:[\w-]+ ){0,3}(?:usage|spending) limit",
                 r"(?:monthly|daily|weekly) (?:[\w-]+ ){0,2}limit",
                 r"too many tokens per day",
+                r"[0-9] (?:api )?(?:calls|requests) ?(?:/|per|a) ?(?:month|week)\b",
                 r"overdue (?:balance|payment|bill)",
                 r"account.{0,40}(?:overdue|in arrears|good standing)",
                 r"in arrears",
@@ -187,6 +191,8 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
             ),
         ),
         (UpstreamThrottled, "throttled", (r"rate limit\b.{0,100}\bper (?:minute|second|hour)", r"tokens per min\b")),
+        (UpstreamRejected, "unsupported_value", (r"maximum tokens you requested exceeds",)),
+        (UpstreamTimeout, "timeout", (r"deadline expired before",)),
         (
             ContextTooLong,
             TOO_LONG,
@@ -214,6 +220,9 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"input tokens exceeded",
                 r"tokens to keep from the initial prompt",
                 r"tokens, but the configured context",
+                r"keep the first [0-9]{1,9} tokens when",
+                r"tokens exceeds? n_ctx",
+                r"body: length limit exceeded",
                 r"(?:reduce|shorten) (?:the length of )?(?:your |the )?(?:prompt|messages|input|conversation)",
                 r"`?inputs`? (?:tokens )?(?:\+|must have (?:less|fewer) than).{0,60}(?:must be|tokens)",
                 r"payload size exceeds",
@@ -237,7 +246,8 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"(?:invalid|bad) x-api-key",
                 r"not authenticated",
                 r"authentication (?:failed|required|error)",
-                r"could not (?:validate|verify) credentials",
+                r"could not (?:validate|verify) credentials|credentials could not be (?:validated|verified)",
+                r"missing authorization|^authorization failed",
                 r"login fail",
                 r"令牌(?:无效|已过期|状态不可用)|无效的(?:令牌|api ?key)|身份验证失败",
             ),
@@ -248,7 +258,8 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
             (
                 r"\bmodel\b.{0,200}\b(?:not found|does not exist|doesn't exist|not exist)",
                 r"\bmodel\b.{0,200}\bhas been (?:deprecated|retired|decommissioned)",
-                r"invalid model (?:name|id\b)",
+                r"invalid model (?:name|id\b|['`\"])",
+                r"^function '.{0,100}': not found for account",
                 r"models?/\S{0,200} is not found",
                 r"provided model identifier is invalid",
                 r"no such model|unknown model",
@@ -266,7 +277,9 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"(?:does|do) not (?:yet )?(?:include|have) access to (?:the )?(?:model|`|[A-Z])",
                 r"not allowed to access model",
                 r"not supported when using .{0,60}account",
-                r"no endpoints available matching your",
+                r"no endpoints (?:available|found) matching your",
+                r"(?:do not|don't) have access to this model",
+                r"must be verified to (?:use|stream) this model",
                 r"requires a subscription",
             ),
         ),
@@ -368,3 +381,6 @@ OF_A_DAY: Final = any_of(
 ZERO: Final = re.compile(r"\blimit: 0\b(?!\.)")
 TOO_LARGE: Final = re.compile(r"\brequest too large for\b", re.I)
 """A request that no minute's limit will ever let through."""
+
+ASKED_OF: Final = re.compile(r"\blimit:? ([0-9]{1,12}),.{0,60}?\brequested:? ~?([0-9]{1,12})", re.I)
+"""A limit of a minute, and what one request asks for."""

@@ -131,8 +131,8 @@ def report_in(value: Object, name: str = "", content: Set[str] = frozenset()) ->
         name: Name of the event.
         content: Members of which a piece of an answer has one; a message without any of them is a report.
     """
-    for member in ("error", "errors"):
-        if _error(value.get(member)):
+    for holder in (value, object_of(value.get("Response"))):  # that of Tencent's services
+        if any(_error(holder.get(member)) for member in ("error", "errors", "Error")):
             return value
     if object_of(value.get("base_resp")).get("status_code") or (value.get("error_code") and _message(value)):
         return value
@@ -209,7 +209,7 @@ def _levels(value: Any) -> Iterator[Object]:
 
 def _object(value: Any) -> Object:
     if type(value) is str:
-        value = _value(value.encode("utf-8", "replace")) if value.lstrip()[:1] in ("{", "[") else {"message": value}
+        value = _value(_up_to_end(value).encode("utf-8", "replace")) if _is_json(value) else {"message": value}
     if type(value) is list:
         texts = [each for each in value if type(each) is str]
         objects = objects_of(value)
@@ -225,7 +225,16 @@ def _is_report(value: Any) -> bool:
         return bool(value)
     if type(value) is list:
         return bool(value) and "loc" not in object_of(value[0])  # FastAPI's complaints are the message
-    return type(value) is str and value.lstrip()[:1] in ("{", "[") and bool(_object(value))
+    return type(value) is str and _is_json(value) and bool(_object(value))
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _up_to_end(text: str) -> str:
+    """JSON without what a service says behind it."""
+    return text[: max(text.rfind("}"), text.rfind("]")) + 1]
 
 
 def _behind(level: Object) -> list[Object]:
@@ -241,7 +250,7 @@ def _words(level: Object) -> Iterator[str]:
     yield from (text_of(object_of(level.get(name)), "code") for name in ("innererror", "inner_error"))
     yield text_of(object_of(level.get("metadata")), "error_type")
     yield text_of(object_of(level.get("details")), "error_code")
-    for name in ("code", "error_code", "errorCode", "err_code", "type", "__type", "status", "name", "error"):
+    for name in ("code", "Code", "error_code", "errorCode", "err_code", "type", "__type", "status", "name", "error"):
         value = text_of(level, name).strip()
         yield value if _WORD.fullmatch(value) else ""
     base = object_of(level.get("base_resp"))
@@ -351,7 +360,7 @@ _LOOKED_AT: Final = 500
 _PAGE_LOOKED_AT: Final = 8_000
 """Characters of a page in which its title is looked for."""
 
-_HOLDERS: Final = ("error", "errors", "message", "detail", "response", "data", "cause")
+_HOLDERS: Final = ("error", "errors", "Error", "message", "detail", "response", "Response", "data", "cause")
 """Members that may hold the report itself."""
 
 _MESSAGES: Final = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.abc import SocketStream
 from attrs import define, field
 
 from kiro_asgi import App, Settings
@@ -24,6 +25,7 @@ from tests.asgi.conftest import settings_for
 from tests.asgi.driver import ask, get
 from tests.asgi.named_hosts import NamedHosts
 from tests.asgi.test_tokens import GOOD, HOSTED
+from tests.listening import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -145,6 +147,29 @@ async def test_the_other_host_is_asked_and_remembered(change, dialect, stream, w
     assert world.asked()[-3:] == [Q] * 3
 
 
+async def test_a_proxy_that_finds_nobody_says_that_of_one_host(tmp_path):
+    """The other host is asked, as where the name itself is not found; where the proxy refuses us, neither is."""
+    for said, hosts in ((b"502 Bad Gateway", [RUNTIME, Q]), (b"407 Proxy Authentication Required", [RUNTIME])):
+        asked: list[str] = []
+
+        async def refuse(client: SocketStream, said: bytes = said, asked: list[str] = asked) -> None:
+            async with client:
+                asked.append((await client.receive()).split(b" ")[1].decode())
+                await client.send(b"HTTP/1.1 " + said + b"\r\nContent-Length: 0\r\n\r\n")
+
+        path = tmp_path / "token.json"
+        path.write_text(json.dumps({"accessToken": "aoaProxied", "expiresAt": GOOD, **IDC}))
+        path.chmod(0o600)
+        async with listening(refuse) as port:
+            mine = {"endpoint": "", "api_key": "", "credentials_file": str(path), "proxy": f"http://127.0.0.1:{port}"}
+            app = new_app(settings_for("", {"kiro": mine, "retry": {"attempts": 1, "base": 0.01}}))
+            exchange = await ask("openai", "claude-sonnet-4.5", stream=True).run(app)
+            await app.aclose()
+
+        assert exchange.status == 503, exchange.content
+        assert list(dict.fromkeys(each.partition(":")[0] for each in asked if MANAGEMENT not in each)) == hosts
+
+
 async def test_a_builder_id_is_taken_to_the_new_hosts_where_the_old_ones_refuse_it(world):
     """The old host takes the token no more; the new one demands a profile, which the account got meanwhile."""
     world.sim.accounts.profiles = {"": (PROFILE_ARN,)}
@@ -216,7 +241,13 @@ async def test_the_detour_is_seen_and_costs_no_try(world, caplog):
 
     assert exchange.status == 200, exchange.content
     assert world.asked() == [RUNTIME, RUNTIME, Q, Q, Q]
-    assert [code for _, code in world.attempts.seen] == ["token_invalid", "token_invalid", "high_load", "high_load", ""]
+    assert [code for _, code in world.attempts.seen] == [
+        "token_invalid",
+        "token_invalid",
+        "overloaded",
+        "overloaded",
+        "",
+    ]
     assert [host for host, _ in world.attempts.seen] == world.asked()
     assert sum("at amazonaws" in record.getMessage() for record in caplog.records) == 1
 

@@ -18,17 +18,20 @@ from urllib.parse import quote
 import anyio
 import httpx2
 import pytest
+from anyio.abc import SocketStream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kiro_asgi import errors, simulator
+from kiro_asgi import Settings, errors, simulator
 from kiro_asgi.cli import main
+from kiro_asgi.cli.doctor import resting
 from kiro_asgi.cli.doctor_checks import Verdict, clock, connection, failed, masked, span, walk
 from kiro_asgi.cli.standalone import bind
 from kiro_asgi.simulator import PROFILE_ARN, Reset, Simulator, refusal, usage_limits
 from kiro_asgi.upstreams.base import Token, TokenKind
 from kiro_asgi.upstreams.kiro.tokens import parse_token, render_token
 from tests.cli.processes import command, serving
+from tests.listening import listening
 from tests.valkey_server import needs_server, running
 
 CLIENT = {"KIRO_ASGI__CLIENT__ALLOW_ANONYMOUS": "1"}
@@ -514,6 +517,24 @@ def test_what_rests_is_shown(service: Simulator, tmp_path: Path) -> None:
     assert "ok    settings" in named
     assert "the settings have only hashes of keys" in named
     assert gone.returncode == 1 and "fail  resting" in gone.stdout
+
+
+@pytest.mark.anyio
+async def test_what_a_service_refused_is_shown() -> None:
+    """A gateway tells what it asks otherwise since a refusal, and for how long."""
+    lesson = {"upstream": "openai", "model": "llama-3", "refused": "seed", "with": [], "for": "all clients"}
+    body = json.dumps({"ready": True, "resting": [], "adapted": [{**lesson, "seconds_left": 3120}]}).encode()
+
+    async def ready(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    async with listening(ready) as port:
+        found = await resting(f"http://127.0.0.1:{port}", Settings.from_env({}))
+
+    assert found.verdict is Verdict.OK
+    assert found.detail == "no credential rests; openai:llama-3 is asked without seed, which it refused, for 52 min"
 
 
 # What gateways share.

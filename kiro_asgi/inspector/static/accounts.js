@@ -40,6 +40,7 @@ export class Accounts {
       h("p", {}, told.ready ? h("span", { class: "good" }, "✓ ready") : h("span", { class: "bad" }, "✗ not ready"), reasons.length ? `: ${reasons.join(", ")}` : ""),
       table("Credentials, in the order in which they are used", ["Upstream", "Credential", "State", "Until", "Left, as its last answer said"], rows),
       h("p", { class: "note" }, "This view sends no request. What is left is what the service's last answer said. kiro-asgi doctor asks for the quota of a month; a credential whose quota is spent rests here."),
+      table("Refused by a service, and asked otherwise since then", ["Upstream", "Model", "Refused", "Together with", "For", "Seconds left"], told.adapted.map((/** @type {any} */ each) => [each.upstream, each.model, each.refused, each.with.join(", "), each.for, String(each.seconds_left)])),
       table("Known models, by upstream", ["Upstream", "Its own list", "Models"], Object.entries(told.models).map(([name, models]) => [name, lists[told.lists[name]] ?? h("span", { class: "bad" }, `⚠ ${told.lists[name]}`), h("span", { class: "models" }, models.join(", "))])),
       table("Settings that differ from their defaults (without secrets, addresses and names of persons)", ["Setting", "Value"], told.settings.map((/** @type {any} */ [path, value]) => [path, JSON.stringify(value)])),
       h("p", { class: "note" }, `kiro_asgi ${told.version}`));
