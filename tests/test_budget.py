@@ -49,7 +49,7 @@ BUDGETS = {
 }
 """Path to the rest of the request's body, and what it may enter."""
 
-SPARE = 1.03
+SPARE = {"functions": 1.02, "modules": 1.02, "calls": 1.1, "lines": 1.02}
 """How far a run may differ from another: reads come together, or apart."""
 
 
@@ -138,4 +138,4 @@ def test_a_streamed_answer_enters_no_more(path: str, service: simulator.Simulato
     print(f"{path}: {found}")
     for name in ("functions", "modules", "calls", "lines"):
         most, took = getattr(budget, name), getattr(found, name)
-        assert took <= most * SPARE, f"{path} takes {took} {name}, not {most}"
+        assert took <= most * SPARE[name], f"{path} takes {took} {name}, not {most}"

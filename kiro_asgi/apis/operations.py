@@ -33,7 +33,7 @@ from kiro_asgi.dialects.base import (
 from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import CONSTANT, DialectManifest, Endpoint, RoutedDialect
 from kiro_asgi.dialects.passthrough import TransparentDialect
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.errors import ConfigError, RequestError
 from kiro_asgi.interface import call_lacks
 from kiro_asgi.limits import KNOWN_BODY
 from kiro_asgi.loops import PerLoop
@@ -86,10 +86,11 @@ class Gateway:
         call: Call,
         dialect: Dialect,
         size: int,
-        read: Callable[[], ParsedRequest],
+        parsed: ParsedRequest,
         passthrough: PassthroughRequest | None = None,
+        refusal: RequestError | None = None,
     ) -> ClientRequest:
-        """The request of *call*, of *size* bytes, which *read* parses."""
+        """The request of *call*, of *size* bytes."""
         return ClientRequest(
             request_id=call.request_id,
             principal=call.principal,
@@ -97,9 +98,10 @@ class Gateway:
             hold=call.hold,
             dialect=dialect,
             size=size,
+            parsed=parsed,
             passthrough=passthrough,
+            refusal=refusal,
             stages=self._stages,
-            read=read,
             head=lambda parsed: dialect.meta(parsed, self._token, int(self.wall())),
         )
 
@@ -128,10 +130,10 @@ class Operations:
         await gateway.reply(call, request, call.send)
 
     async def _request(self, call: Call, body: bytes) -> ClientRequest:
-        """The request; parsed at once unless an upstream may take it as it came.
+        """The request.
 
         Raises:
-            RequestError: It is not a legal request.
+            RequestError: It is not a legal request, and no upstream may take it as it came.
         """
         gateway, dialect, size = self._gateway, self._dialect, len(body)
         headers = tuple(call.scope.get("headers") or ())
@@ -141,12 +143,12 @@ class Operations:
         if wants_notes(call.scope):
             parse = partial(_with_notes, dialect, parse, body)
         if not gateway.passes(dialect):
-            parsed = await gateway.offload.run(size, parse)
-            return gateway.request(call, dialect, size, lambda: parsed)
+            return gateway.request(call, dialect, size, await gateway.offload.run(size, parse))
         transparent = cast(TransparentDialect, dialect)
-        peek = await gateway.offload.run(size, partial(transparent.peek, body))
-        source = PassthroughRequest(dialect=transparent, peek=peek, headers=headers)
-        return gateway.request(call, dialect, size, parse, source)
+        parsed, refusal = await gateway.offload.run(size, partial(_read_or_refused, transparent, parse, body))
+        passed = await gateway.offload.run(size, partial(transparent.passed, body))
+        source = PassthroughRequest.of(transparent, passed, headers)
+        return gateway.request(call, dialect, size, parsed, source, refusal)
 
     async def count(self, call: Call, argument: str) -> None:
         """Count the tokens of a prompt."""
@@ -183,6 +185,16 @@ class Operations:
         call.model, dialect, gateway = argument, cast(ListingDialect, self._dialect), self._gateway
         body = dialect.render_model(await gateway.exchanges.models.listing(argument, call.client.permits))
         await call.respond(200, body, [(b"content-type", dialect.traits.body_type)])
+
+
+def _read_or_refused(
+    dialect: TransparentDialect, parse: Callable[[], ParsedRequest], body: bytes
+) -> tuple[ParsedRequest, RequestError | None]:
+    """The request, or what has to be known of one that is refused, so that a service of its API may judge it."""
+    try:
+        return parse(), None
+    except RequestError as refusal:
+        return dialect.head(body, refusal), refusal
 
 
 def _with_notes(dialect: Dialect, parse: Callable[[], ParsedRequest], body: bytes) -> ParsedRequest:

@@ -44,6 +44,12 @@ class ParsedRequest:
     notes: tuple[Note, ...] = ()
     """Parts of it that no service receives; collected where notes are wanted."""
 
+    choices: int = 1
+    """Answers that it asks for at once."""
+
+    foreign: bool = False
+    """Whether it has forms of another API, which services of its own do not know."""
+
 
 @frozen
 class ParsedEmbeddings:
@@ -132,6 +138,13 @@ class DialectTraits:
 
     recalls: bool = False
     """Whether it is a `RecallingDialect`."""
+
+    runs_tools: bool = False
+    """Whether its services run tools of further kinds than the web search."""
+
+    self_contained: bool = False
+    """Whether its services send thinking apart, and run or call tools of their own kinds as the client does: neither
+    needs the gateway."""
 
     too_long: bytes = b""
     """What of a refusal tells clients that the context window is exceeded, so that they send less; empty for nothing.

@@ -1,9 +1,8 @@
 """Requests and answers that go through as they are, where a service speaks the client's own API.
 
-A request is only looked at: whose model, how it is answered, and who runs the tools.  Of an answer, three things have
-to be known: whether it has begun with an error, so that it may be asked for again; whether it came to its end, so that
-a cut answer is never taken for a whole one; and what it used.  The events that have these facts are found by words in
-them, and no other event is read.
+Of an answer, three things have to be known: whether it has begun with an error, so that it may be asked for again;
+whether it came to its end, so that a cut answer is never taken for a whole one; and what it used.  The events that have
+these facts are found by words in them, and no other event is read.
 
 In the bytes only the model's name is ever changed, where the client calls the model by another than the service.  What
 goes out always ends with an event, so that a sign of life or an error of ours may stand behind it.  An error of the
@@ -21,24 +20,20 @@ from typing import Any, Final, Protocol
 
 from attrs import define, evolve, field, frozen
 
-from kiro_asgi.dialects.base import Dialect, ResponseMeta
+from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
 from kiro_asgi.dialects.choices import choices_of
-from kiro_asgi.dialects.errors import NO_MODEL
-from kiro_asgi.dialects.errors import missing as no_value
-from kiro_asgi.dialects.named_models import models_named
+from kiro_asgi.dialects.named_models import NO_MODELS, models_named
 from kiro_asgi.dialects.structure import is_misspelt, structure_value
-from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, UpstreamProtocolError
+from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, RequestError, UpstreamProtocolError
 from kiro_asgi.failures.report import described, report_in
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
-from kiro_asgi.model.conversion import is_model
 from kiro_asgi.model.events import TokenUsage, Usage
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import Tier
-from kiro_asgi.model.prompt import Tool
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.stages.counts import Reports
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.usage import UsageMeter
-from kiro_asgi.wire.json import JsonError, count_of, dumps, loads, object_of, quote_bytes
+from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, quote_bytes
 from kiro_asgi.wire.sse import ServerSentEvent, SseDecoder, encode_comment, encode_sse
 
 _MEMBER: Final = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
@@ -82,90 +77,54 @@ def _spot_at(text: bytes, place: Sequence[str]) -> int | None:
 # The request.
 
 
+def renamed(body: bytes, old: str, new: str) -> bytes:
+    """The client's very bytes, but for the model's name where the service has a *new* one instead of the *old* one.
+
+    A body that spells the member's own name with escapes is written anew.
+    """
+    if new == old:
+        return body
+    changed = _renamed(body, quote_bytes(new), ("model",), old)
+    return dumps({**loads(body, max_depth=REQUEST_DEPTH), "model": new}) if changed == body else changed
+
+
 @frozen
-class RequestPeek:
-    """The facts of a request that decide where it goes; everything else is in its bytes."""
+class Passed:
+    """A request as it may go on."""
 
     body: bytes = field(repr=False)
-    model: str = field(validator=is_model)
-    """As the client wrote it."""
-
-    stream: bool
-    tools: tuple[Tool, ...] = field(default=(), repr=False)
-    """Of each only the name, and the kind of one that the client does not run."""
-
-    asks: frozenset[Ask] = frozenset()
-    """Features that it asks for; they decide whether it may go on as it is."""
-
-    max_tokens: int | None = None
-    """Most tokens that the answer may have; ``None`` where the client does not say."""
-
-    choices: int = 1
-    """Answers that the client asks for at once."""
-
-    named: tuple[tuple[str, str], ...] = ()
+    named: tuple[tuple[str, str], ...] = NO_MODELS
     """Places and names of the models that it names beside its own."""
 
-    @property
-    def thinking(self) -> bool:
-        """Whether thinking was explicitly asked for."""
-        return not self.asks.isdisjoint((Ask.THINKING, Ask.EFFORT))
+    misspelt: bool = False
+    """Whether a member has the name of another one but for case."""
 
-    def renamed(self, model: str) -> bytes:
-        """The client's very bytes, but for the model's name where *model* is another.
-
-        A body that spells the member's own name with escapes is written anew.
-        """
-        if model == self.model:
-            return self.body
-        body = _renamed(self.body, quote_bytes(model), ("model",), self.model)
-        return dumps({**loads(body, max_depth=REQUEST_DEPTH), "model": model}) if body == self.body else body
+    @classmethod
+    def of(cls, body: bytes, document: Mapping[str, Any], shape: type) -> Passed:
+        """The *body*, which says what *document* does, of which *shape* reads the members that it has."""
+        return cls(body, models_named(document), any(is_misspelt(shape, name) for name in document))
 
 
 @frozen
-class _PeekBody:
+class _Head:
     model: str
     stream: bool | None = None
 
 
-def peek_at(
-    document: Any,
-    body: bytes,
-    missing: str,
-    *,
-    shape: type,
-    tools: Callable[[Mapping[str, Any]], tuple[Tool, ...]],
-    asks: Callable[[Mapping[str, Any]], Iterable[Ask]],
-    max_tokens: Sequence[str] = ("max_tokens",),
-) -> RequestPeek:
-    """Look at a request that was read as *document*, and goes on as *body*.
-
-    Only what decides where it goes is checked; the rest is for the service to judge.  It has the members of *shape*,
-    and others.  Of the fields *max_tokens*, the first that is there counts.
+def head_of(document: Any, refusal: RequestError) -> ParsedRequest:
+    """What has to be known of a request, the *document*, that its reader has refused, so that a service of its API may
+    judge it.
 
     Raises:
-        RequestError: No JSON object, or one without a model; ``param`` names the place.
+        RequestError: It has no model: the *refusal*.
     """
-    request = structure_value(document, _PeekBody, missing=missing)
-    if not request.model:
-        raise no_value("model", NO_MODEL)
-    longest = next((most for name in max_tokens if (most := count_of(document, name)) is not None), None)
-    return RequestPeek(
-        body,
-        request.model,
-        bool(request.stream),
-        tools(document),
-        frozenset((*asks(document), *misspellings(document, shape))),
-        longest,
-        choices_of(document),
-        models_named(document),
-    )
-
-
-def misspellings(document: Mapping[str, Any], shape: type) -> Iterator[Ask]:
-    """`Ask.MISSPELT` where *document*, which *shape* reads, has a member whose name is another one's but for case."""
-    if any(is_misspelt(shape, name) for name in document):
-        yield Ask.MISSPELT
+    try:
+        head = structure_value(document, _Head)
+    except RequestError:
+        raise refusal from None
+    if not head.model:
+        raise refusal
+    return ParsedRequest(Prompt(head.model), bool(head.stream), None, choices=choices_of(document))
 
 
 # The answer.
@@ -547,11 +506,20 @@ def _undecodable() -> UpstreamProtocolError:
 class TransparentDialect(Dialect, Protocol):
     """A client API in which a service's own answers may go through as they are."""
 
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at a request that may go on as it is.
+    def passed(self, body: bytes, /) -> Passed | None:
+        """The *body* of a request as it may go on; ``None`` where the gateway keeps, makes or has sealed a part of
+        it."""
+        ...
+
+    def renamed(self, body: bytes, old: str, new: str, /) -> bytes:
+        """A body that goes on, with a *new* name of the model instead of the *old* one."""
+        ...
+
+    def head(self, body: bytes, refusal: RequestError, /) -> ParsedRequest:
+        """What has to be known of a request that `parse` has refused.
 
         Raises:
-            RequestError: No JSON object, or one without a model.
+            RequestError: It cannot go anywhere: the *refusal*.
         """
         ...
 

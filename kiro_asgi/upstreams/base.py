@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
@@ -12,7 +12,6 @@ from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.failures.remedies import Remedy
 from kiro_asgi.model.embeddings import EmbeddingPrompt, Embeddings
 from kiro_asgi.model.events import Delta
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import NO_WORDS, Words
 from kiro_asgi.model.notes import Note
 from kiro_asgi.model.prompt import Attachment, Prompt
@@ -314,8 +313,8 @@ class Forwarding(Protocol):
         """Names of members that the operator lets nobody pass on."""
         ...
 
-    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether *model* would be asked for any of *asks* in another way than by the client, or not at all."""
+    def takes(self, body: bytes) -> bool:
+        """Whether the service, which may have a part of its API only, takes a request with this *body*."""
         ...
 
     def request(

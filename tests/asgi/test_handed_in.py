@@ -169,7 +169,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dialect that cannot pass": (
         {"dialects": [made(Without(DIALECT, "traits", traits=DialectTraits(transparent=True)))]},
-        "whose traits.transparent is true: there must be a method: def peek(",
+        "whose traits.transparent is true: there must be a method: def passed(",
     ),
     "dialect that cannot embed": (
         {"dialects": [evolve(PLAIN, endpoints=(*PLAIN.endpoints, Endpoint("POST", "/plain/vectors", EMBED)))]},

@@ -11,7 +11,7 @@ import pytest
 from attrs import frozen
 
 from kiro_asgi import App, create_app, simulator
-from kiro_asgi.asgi.exchange.passthrough import REASONS, PassthroughCandidate, parsed_request_of, reason_against
+from kiro_asgi.asgi.exchange.passthrough import REASONS
 from kiro_asgi.asgi.kept.server_tools import Toolbox
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
@@ -22,7 +22,7 @@ from kiro_asgi.model.events import ToolOutput
 from kiro_asgi.simulator import CloseEarly, Head, Layout, Pause, RawBytes, Stall, Step
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.upstreams.anthropic.upstream import AnthropicUpstream
-from kiro_asgi.upstreams.base import ModelCard
+from kiro_asgi.upstreams.base import Credential, CredentialKind
 from kiro_asgi.upstreams.openai.codex import CODEX
 from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream, ResponsesUpstream
 from kiro_asgi.upstreams.settings import AnswerOptions
@@ -31,6 +31,7 @@ from tests.asgi.answers import comes_true, text_of
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import PATHS, Exchange, post
 from tests.dialects.test_passthrough import BODIES, ERRORS, HELLO, PIECE, START, WHOLE
+from tests.ways import why_translated
 
 UNKNOWN = b'event: novel\r\ndata: {"type": "novel", "x": 1.0}\r\n\r\n: a comment\n\n'
 STREAMS = {name: begun + UNKNOWN + WHOLE[name] for name, begun in (("anthropic", START), ("openai_chat", PIECE))}
@@ -484,14 +485,33 @@ TOOLS = {"tools": [{"name": "f", "input_schema": {}}]}
 FUNCTIONS = {"tools": [{"type": "function", "function": {"name": "f"}}]}
 
 
-def thought(signature: str) -> dict[str, Any]:
+SCHEMA = {"type": "json_schema", "schema": {"type": "object"}}
+PICTURE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+THINKING: Any = (
+    {"reasoning_effort": "low"},
+    {"reasoning_effort": "minimal"},
+    {"reasoning_effort": "none"},
+    {"reasoning": {"effort": "high"}},
+    {"reasoning": {"max_tokens": 2000}},
+    {"thinking": {"type": "enabled"}},
+    {"enable_thinking": True},
+    {"chat_template_kwargs": {"enable_thinking": True}},
+)
+"""Ways in which clients say whether to think."""
+
+LATER = ({"type": "text", "text": "Hi."},), {"role": "user", "content": "So?"}
+
+
+def thought(signature: str, more: Any = (), *later: Any) -> dict[str, Any]:
     """A request that hands thinking back."""
     block = {"type": "thinking", "thinking": "Hm.", "signature": signature}
-    return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [block]}]}
+    return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [block, *more]}, *later]}
 
 
 OWN = {"anthropic": AnthropicMessages(), "openai_chat": OpenAIChat(), "openai_responses": OpenAIResponses()}
 COPY = AnthropicUpstream(endpoint="http://localhost:1")
+ASKED = {"role": "user", "content": "Hi."}
+REASONED = {"role": "assistant", "content": "Yes.", "reasoning_content": "x"}
 OWN_LINE = "x-anthropic-billing-header: cch=1;\nBe brief."
 MESSAGES = AnthropicUpstream()
 SILENT = AnthropicUpstream(replay_thinking=False)
@@ -502,7 +522,7 @@ RESPONSES = ResponsesUpstream()
 FINISHING = OpenAIChat(usage_in_finish_chunk=True)
 COUNTLESS = OpenAIUpstream(include_usage=False)
 SIGNED_IN = ResponsesUpstream(signed_in=CODEX)
-FOR_CODEX = {"stream": True, "instructions": "Be brief.", "input": []}
+FOR_CODEX = {"stream": True, "instructions": "Be brief.", "input": [{"role": "user", "content": "hi"}]}
 REMOVING = AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_handling="remove")
 NO_TEMPERATURE = {"model": "claude-opus-4-7", "temperature": 1}
 EVERY_WAY = {"temperature": 1, "top_p": 1}
@@ -557,7 +577,8 @@ def reasoned(seal: str) -> dict[str, Any]:
     [
         ("", "anthropic", MESSAGES, {}, {}),
         ("", "anthropic", MESSAGES, {}, SEARCHING),
-        ("", "anthropic", MESSAGES, {}, thought("c2ln")),
+        ("", "anthropic", MESSAGES, {}, thought("c2ln", *LATER)),
+        ("rules.applied", "anthropic", MESSAGES, {}, thought("c2ln")),
         ("", "anthropic", MESSAGES, {}, {"temperature": 1, "stop_sequences": ["x"], "tool_choice": {"type": "auto"}}),
         ("", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),), 60.0, {"web_search"})}, SEARCHING),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(synthetic=True)}, {}),
@@ -569,23 +590,24 @@ def reasoned(seal: str) -> dict[str, Any]:
         *(("tools.calls", "anthropic", MESSAGES, {}, {**TOOLS, **marked}) for marked in MARKED),
         *(("", "anthropic", MESSAGES, {}, {"thinking": {"type": "adaptive"}, **served}) for served in SERVED),
         ("", "anthropic", MESSAGES, {}, {**SERVED[0], "tool_choice": {"type": "tool", "name": "code_execution"}}),
-        ("output.checked", "anthropic", MESSAGES, {}, {**SERVED[0], "output_config": {"format": {"type": "x"}}}),
+        ("", "anthropic", MESSAGES, {}, {**SERVED[0], "output_config": {"format": {"type": "x"}}}),
+        ("output.checked", "anthropic", MESSAGES, {}, {**SERVED[0], "output_config": {"format": SCHEMA}}),
         ("tools.choice", "anthropic", MESSAGES, {}, {**SEARCHING, **MARKED[0], "tool_choice": {"type": "any"}}),
         ("", "openai_chat", CHAT, {}, {"max_completion_tokens": 9, "stream_options": {"include_usage": True}}),
         ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d"], "response_format": {"type": "text"}}),
         ("", "openai_chat", OLDER, {}, {"max_tokens": 9}),
         *(("", "openai_responses", RESPONSES, {}, asked) for asked in RESPONDED),
         *(("state.kept_here", "openai_responses", RESPONSES, {}, asked) for asked in KEPT_HERE),
-        ("signatures.foreign", "openai_responses", RESPONSES, {}, reasoned("kas2.x")),
-        ("thinking.replayed", "openai_responses", ResponsesUpstream(replay_thinking=False), {}, reasoned("gAAA")),
-        ("thinking.effort", "openai_responses", RESPONSES, {}, {"model": "gpt-4o", "reasoning": {"effort": "low"}}),
-        ("thinking.effort", "openai_responses", ResponsesUpstream(remedies=(Remedy("summary"),)), {}, REASONING),
-        ("sampling.differs", "openai_responses", RESPONSES, {}, {"model": "gpt-5", "top_p": 1}),
+        ("state.kept_here", "openai_responses", RESPONSES, {}, reasoned("kas2.x")),
+        ("fields.unknown", "openai_responses", ResponsesUpstream(replay_thinking=False), {}, reasoned("gAAA")),
+        ("rules.applied", "openai_responses", RESPONSES, {}, {"model": "gpt-4o", "reasoning": {"effort": "low"}}),
+        ("service.taught", "openai_responses", ResponsesUpstream(remedies=(Remedy("summary"),)), {}, REASONING),
+        ("rules.applied", "openai_responses", RESPONSES, {}, {"model": "gpt-5", "top_p": 1}),
         ("tools.calls", "openai_responses", RESPONSES, {}, {"tools": [{"type": "function", "name": "f"}]}),
         ("tools.run_here", "openai_responses", RESPONSES, {"toolbox": Toolbox((Search(),))}, RESPONDED[0]),
         ("output.checked", "openai_responses", RESPONSES, {}, {"text": {"format": {"type": "json_object"}}}),
         ("service.other", "openai_responses", CHAT, {}, {}),
-        ("service.taught", "anthropic", MESSAGES, {"taught": True}, {}),
+        ("service.taught", "anthropic", MESSAGES, {"remedies": (Remedy("form", "adapted.form"),)}, {}),
         ("relay.never", "anthropic", MESSAGES, {"stream": StreamSettings(relay="never")}, {}),
         ("fields.withheld", "anthropic", AnthropicUpstream(withheld=("speed",)), {}, {}),
         ("fields.withheld", "openai_chat", OpenAIUpstream(withheld=("service_tier",)), {}, {}),
@@ -596,10 +618,12 @@ def reasoned(seal: str) -> dict[str, Any]:
         ("stream.usage_chunk", "openai_chat", CHAT, {"dialect": FINISHING}, {"stream": True}),
         ("", "openai_chat", CHAT, {"dialect": FINISHING}, {}),
         ("", "anthropic", MESSAGES, {"stream": StreamSettings(usage_chunk="finish")}, {"stream": True}),
-        ("signatures.foreign", "anthropic", MESSAGES, {}, thought("gemini.thought:c2ln")),
+        ("rules.applied", "anthropic", MESSAGES, {}, thought("gemini.thought:c2ln")),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search(),))}, SEARCHING),
         ("tools.run_here", "anthropic", MESSAGES, {"toolbox": Toolbox((Search("s", ("f",)),))}, TOOLS),
-        ("tools.unknown", "openai_chat", CHAT, {}, {"tools": [{"type": "web_search"}]}),
+        ("rules.applied", "openai_chat", CHAT, {}, {"tools": [{"type": "web_search"}]}),
+        ("shapes.foreign", "openai_chat", CHAT, {}, {"system": "Be brief."}),
+        ("shapes.foreign", "openai_chat", CHAT, {}, {"messages": [{"role": "user", "content": [PICTURE]}]}),
         ("shapes.foreign", "openai_chat", CHAT, {}, {"tools": [{"name": "f", "input_schema": {"type": "object"}}]}),
         ("tools.calls", "anthropic", MESSAGES, {}, TOOLS),
         ("tools.calls", "anthropic", MESSAGES, {}, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
@@ -611,62 +635,60 @@ def reasoned(seal: str) -> dict[str, Any]:
          {**FUNCTIONS, "tool_choice": "required"}),
         ("tools.choice", "openai_chat", CHAT, {"stream": StreamSettings(relay="unrepaired")},
          {**FUNCTIONS, "parallel_tool_calls": False}),
-        ("output.checked", "anthropic", MESSAGES, {}, {"output_config": {"format": {"type": "json_schema"}}}),
+        ("output.checked", "anthropic", MESSAGES, {}, {"output_config": {"format": SCHEMA}}),
+        ("", "anthropic", MESSAGES, {}, {"output_config": {"format": {"type": "json_schema"}}}),
         ("output.checked", "openai_chat", CHAT, {}, {"response_format": {"type": "json_object"}}),
         ("thinking.asked", "anthropic", MESSAGES, {}, {"thinking": {"type": "adaptive"}}),
-        ("thinking.asked", "openai_chat", CHAT, {}, {"reasoning_effort": "low"}),
+        *(("thinking.asked", "openai_chat", CHAT, {}, asked) for asked in THINKING),
         ("thinking.handled", "anthropic", MESSAGES, {"answer_options": REMOVING}, {}),
         ("thinking.handled", "openai_chat", OpenAIUpstream(thinking_tags=("think",)), {}, {}),
-        ("thinking.replayed", "anthropic", SILENT, {}, thought("c2ln")),
-        ("thinking.replayed", "openai_chat", CHAT, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
-        ("sampling.differs", "anthropic", MESSAGES, {}, NO_TEMPERATURE),
-        ("sampling.differs", "anthropic", MESSAGES, {}, {"model": "claude-sonnet-4-5", **EVERY_WAY}),
-        ("sampling.differs", "openai_chat", CHAT, {}, {"model": "gpt-5", "temperature": 0}),
+        ("rules.applied", "anthropic", SILENT, {}, thought("c2ln")),
+        ("rules.applied", "openai_chat", CHAT, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
+        ("rules.applied", "anthropic", MESSAGES, {}, NO_TEMPERATURE),
+        ("rules.applied", "anthropic", MESSAGES, {}, {"model": "claude-sonnet-4-5", **EVERY_WAY}),
+        ("rules.applied", "openai_chat", CHAT, {}, {"model": "gpt-5", "temperature": 0}),
         ("stop.kept_here", "anthropic", MESSAGES, {}, {"stop_sequences": ["a", "\n"]}),
         ("", "anthropic", MESSAGES, {}, {"stop_sequences": ["a", "b\n"]}),
         ("", "anthropic", MESSAGES, {}, {"stop_sequences": 5}),
-        ("system.own_line", "anthropic", COPY, {}, {"system": OWN_LINE}),
-        ("system.own_line", "anthropic", COPY, {}, {"system": [{"type": "text", "text": OWN_LINE}]}),
+        ("rules.applied", "anthropic", COPY, {}, {"system": OWN_LINE}),
+        ("rules.applied", "anthropic", COPY, {}, {"system": [{"type": "text", "text": OWN_LINE}]}),
         ("", "anthropic", MESSAGES, {}, {"system": OWN_LINE}),
         ("stop.kept_here", "openai_chat", CHAT, {}, {"model": "o3", "stop": "x"}),
-        ("stop.kept_here", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d", "e"]}),
+        ("", "openai_chat", CHAT, {}, {"stop": ["a", "b", "c", "d", "e"]}),
         ("fields.renamed", "openai_chat", CHAT, {}, {"max_tokens": 9}),
         ("fields.renamed", "openai_chat", OLDER, {}, {"max_completion_tokens": 9}),
-        ("fields.counts", "openai_chat", COUNTLESS, {}, {"stream_options": {"include_usage": True}}),
+        ("fields.renamed", "openai_chat", COUNTLESS, {}, {"stream_options": {"include_usage": True}}),
         ("fields.misspelt", "openai_chat", CHAT, {}, {"Model": "x"}),
         ("fields.misspelt", "openai_chat", CHAT, {}, {"MAX_TOKENS": 9}),
         ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "stream": False}),
-        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "instructions": ""}),
+        ("rules.applied", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "instructions": ""}),
         ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "input": "one text"}),
-        ("fields.unknown", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "metadata": {"a": "b"}}),
-        ("fields.renamed", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "max_output_tokens": 99}),
+        ("rules.applied", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "metadata": {"a": "b"}}),
+        ("stop.kept_here", "openai_responses", SIGNED_IN, {}, {**FOR_CODEX, "max_output_tokens": 99}),
         ("", "openai_responses", SIGNED_IN, {}, FOR_CODEX),
-        ("", "openai_chat", CUSTOM, {}, {"messages": [{"role": "assistant", "reasoning_content": "x"}]}),
+        ("", "openai_chat", CUSTOM, {}, {"messages": [ASKED, REASONED, ASKED]}),
         ("", "openai_chat", CUSTOM, {}, {"stop": ["a", "b", "c", "d", "e"]}),
     ],
 )  # fmt: skip
 def test_what_may_go_through(reason, dialect, upstream, facts, request_):
     """The same API on both sides, and nothing in request or answer that the gateway has to do."""
     own = facts.get("dialect", OWN[dialect])
-    peek = own.peek(json.dumps({"model": "m", **request_}).encode())
-    standing = {
-        "toolbox": Toolbox(),
-        "answer_options": AnswerOptions(
-            first_event_timeout=1.0, thinking_first_event_timeout=1.0, thinking_tags=("think",)
-        ),
-        "stream": StreamSettings(),
-        "dialect": own,
-        **facts,
-    }
-    model = ModelCard(peek.model)
-    found = reason_against(PassthroughCandidate(peek=peek, forwarding=upstream.forwarding, model=model, **standing))
-    assert (found.name if found is not None else "") == reason
+    body = json.dumps({"model": "m", **LEAST[dialect], **request_}).encode()
+    account = Credential(CredentialKind.API_KEY, "k", account="a" if upstream is SIGNED_IN else "")
+    assert why_translated(own, body, upstream, account, **facts) == reason
+
+
+LEAST = {
+    "anthropic": {"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
+    "openai_chat": {"messages": [{"role": "user", "content": "hi"}]},
+    "openai_responses": {"input": [{"role": "user", "content": "hi"}]},
+}
 
 
 def test_every_reason_is_tried_above():
     """A reason that no test knows is none."""
     (mark,) = (mark for mark in test_what_may_go_through.pytestmark if mark.name == "parametrize")
-    assert {row[0] for row in mark.args[1]} == {"", *(reason.name for reason in REASONS)}
+    assert {row[0] for row in mark.args[1]} == {"", *(reason.name for reason in REASONS)} - {"attachments.fetched"}
 
 
 FORM = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
@@ -684,6 +706,7 @@ PROMISES = {
         {"anthropic": {**LONG, "thinking": THINK}, "openai": {"reasoning_effort": "high"}},
         {},
     ),
+    "no thinking": ({"anthropic": {"thinking": {"type": "disabled"}}, "openai": {"reasoning_effort": "none"}}, {}),
     "thinking without its text": ({"anthropic": {**LONG, "thinking": {**THINK, "display": "omitted"}}}, {}),
     "repaired, merged and whole calls": ({name: {"tools": [tool]} for name, tool in TOOL.items()}, {}),
     "calls of functions as of old": ({"openai": {"functions": [TOOL["openai"]["function"]]}}, {}),
@@ -757,7 +780,6 @@ HARMLESS = {
         "anthropic": {"temperature": 0.5},
         "openai": {"model": "openai/gpt-4o", "temperature": 0.5, "top_p": 1},
     },
-    "no thinking": {"anthropic": {"thinking": {"type": "disabled"}}, "openai": {"reasoning_effort": "none"}},
     "token counts": {"openai": {"stream_options": {"include_usage": True}}},
     "text as the form": {"openai": {"response_format": {"type": "text"}}},
     "a choice among nothing": {"anthropic": {"tool_choice": {"type": "auto"}}, "openai": {"tool_choice": "auto"}},
@@ -834,13 +856,6 @@ async def test_a_model_of_the_other_api(stream, direct, sim):
 
     assert asked_at == [["/v1/chat/completions", "/v1/responses"], ["/v1/responses"]]
     assert (await asking("openai", stream=stream, model="openai/gpt-4o").run(app)).status == 404
-
-
-def test_what_was_looked_at():
-    """Of a request that goes through, what decides about waiting and tools is known, and no more."""
-    peek = OpenAIChat().peek(b'{"model": "m", "stream": true, "reasoning_effort": "low", "messages": 7}')
-    parsed = parsed_request_of(peek)
-    assert (parsed.prompt.model, parsed.stream, parsed.prompt.thinking.wanted) == ("m", True, True)
 
 
 @on_each_loop

@@ -13,9 +13,6 @@ from attrs import frozen
 
 from kiro_asgi import App, create_app
 from kiro_asgi.asgi.exchange.explain import GATEWAY_RULES
-from kiro_asgi.asgi.exchange.passthrough import PassthroughCandidate, reason_against
-from kiro_asgi.asgi.kept.server_tools import Toolbox
-from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.anthropic.dialect import AnthropicMessages
 from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
@@ -37,6 +34,7 @@ from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
 from tests.corpus.content import Piece, Told, forms, names, options, pieces
 from tests.corpus.entries import CORPUS, Entry
+from tests.ways import why_translated
 
 PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "responses": "/v1/responses"}
 DIALECTS = {"anthropic": AnthropicMessages(), "openai": OpenAIChat(), "responses": OpenAIResponses()}
@@ -227,17 +225,10 @@ def goes_through(entry: Entry, target: Target) -> bool:
     """Whether nothing in a request is the gateway's."""
     dialect = DIALECTS[entry.api]
     assert isinstance(dialect, AnthropicMessages | OpenAIChat)
-    forwarding = WRITERS["custom" if target.upstream == "local" else target.upstream][0].forwarding
-    candidate = PassthroughCandidate(
-        peek=dialect.peek(asking(entry, target).body[0]),
-        dialect=dialect,
-        forwarding=forwarding,
-        model=ModelCard(target.model),
-        toolbox=Toolbox(),
-        answer_options=AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0),
-        stream=StreamSettings(),
-    )
-    return reason_against(candidate) is None
+    upstream = WRITERS["custom" if target.upstream == "local" else target.upstream][0]
+    body = {**json.loads(asking(entry, target).body[0]), "model": target.model}
+    options = AnswerOptions(first_event_timeout=1.0, thinking_first_event_timeout=1.0)
+    return not why_translated(dialect, json.dumps(body).encode(), upstream, answer_options=options)
 
 
 def test_some_of_them_go_through_and_most_do_not() -> None:

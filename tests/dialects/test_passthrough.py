@@ -360,11 +360,12 @@ def test_only_the_models_name_is_replaced(
     """The service reads the client's own bytes, all of them where it calls the model by the same name."""
     document = {**rest, "model": model, "stream": True, "more": [{"model": 1, "a": "model"}]}
     body = json.dumps(document, indent=indent, ensure_ascii=ascii_only).encode()
-    peek = dialect.peek(body)
+    refusal = RequestError("no")
+    head = dialect.head(body, refusal)
 
-    assert (peek.model, peek.stream) == (model, True)
-    assert peek.renamed(model) is body
-    assert json.loads(peek.renamed(new)) == {**document, "model": new}
+    assert (head.prompt.model, head.stream) == (model, True)
+    assert dialect.renamed(body, model, model) is body
+    assert json.loads(dialect.renamed(body, model, new)) == {**document, "model": new}
 
 
 @BOTH
@@ -380,56 +381,10 @@ def test_only_the_models_name_is_replaced(
 )
 def test_what_cannot_go_anywhere(dialect: TransparentDialect, body: bytes, code: str, param: str) -> None:
     """A request is refused as the dialect refuses it; what does not decide its way is left to the service."""
-    with pytest.raises(RequestError) as caught:
-        dialect.peek(body)
     with pytest.raises(RequestError) as parsed:
         dialect.parse(body)
+    with pytest.raises(RequestError) as caught:
+        dialect.head(body, parsed.value)
 
     assert (caught.value.code, caught.value.param) == (code, param)
     assert (parsed.value.code, parsed.value.param) == (code, param)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "request_", "tools", "thinking"),
-    [
-        (
-            ANTHROPIC,
-            {
-                "tools": [{"name": "f", "input_schema": {}}, {"type": "web_search_20250305", "name": "web_search"}, 7],
-                "thinking": {"type": "enabled", "budget_tokens": 1024},
-            },
-            [("f", ""), ("web_search", "web_search")],
-            True,
-        ),
-        (ANTHROPIC, {"tools": None, "thinking": {"type": "disabled"}}, [], False),
-        (
-            CHAT,
-            {
-                "tools": [{"type": "function", "function": {"name": "f"}}, {"type": "web_search"}],
-                "reasoning_effort": "high",
-            },
-            [("f", ""), ("None", "web_search")],
-            True,
-        ),
-        (
-            CHAT,
-            {"tools": {}, "web_search_options": {}, "reasoning_effort": "none"},
-            [("web_search", "web_search")],
-            False,
-        ),
-    ],
-)
-def test_what_decides_the_way(
-    dialect: TransparentDialect, request_: dict[str, Any], tools: list[tuple[str, str]], thinking: bool
-) -> None:
-    """Tools that somebody else may run, and whether the first event may take long."""
-    peek = dialect.peek(json.dumps({"model": "m", **request_}).encode())
-
-    assert [(tool.name, tool.hosted) for tool in peek.tools] == tools
-    assert (peek.thinking, peek.stream) == (thinking, False)
-
-
-def test_nothing_of_the_request_is_shown() -> None:
-    """What a client wrote is in no representation."""
-    peek = CHAT.peek(b'{"model": "m", "messages": [{"role": "user", "content": "secret words"}]}')
-    assert "secret" not in repr(peek)

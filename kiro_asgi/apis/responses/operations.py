@@ -47,11 +47,11 @@ from kiro_asgi.dialects.openai_responses.parsing import (
     read_recalled,
     recalling_decoder,
 )
-from kiro_asgi.dialects.openai_responses.passthrough import passed_options, peek_value
+from kiro_asgi.dialects.openai_responses.passthrough import passed_options, passed_value
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
+from kiro_asgi.dialects.passthrough import head_of
 from kiro_asgi.dialects.structure import read_json
 from kiro_asgi.errors import KiroAsgiError, NoWebSocket, RequestError
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.observers.base import Outcome
 from kiro_asgi.state.base import Store
@@ -153,7 +153,7 @@ class ResponsesOperations(ConversationOperations):
         if not gateway.settings.responses.background:
             raise unsupported("background", "switched off here (responses.background)")
         self._warn_of(parsed.options)
-        request = gateway.request(call, dialect, size, lambda: parsed)
+        request = gateway.request(call, dialect, size, parsed)
         call.model = request.model
         await gateway.exchanges.models.targets(request.model)
         dialect, streamed = evolve(dialect, settled=request.meta), evolve(parsed, stream=True)
@@ -166,7 +166,7 @@ class ResponsesOperations(ConversationOperations):
                 own.hold(size)
                 shorter = await self._shortened(own, value, streamed, size)
                 recorded = evolve(dialect, settled=evolve(request.meta, options=shorter.options))
-                inner = gateway.request(own, recorded, size, lambda: shorter)
+                inner = gateway.request(own, recorded, size, shorter)
                 keeping = Keeping(keep, recorded, earlier, size, self._apart, own.send)
                 await gateway.reply(own, inner, keeping.send)
 
@@ -231,32 +231,31 @@ class ResponsesOperations(ConversationOperations):
         completed = await self._completed(call, value, size, known)
         if completed.value is value:  # nothing stands before its input, or within it
             completed = evolve(completed, decoder=decoder)
-        source, parse = await self._passing(call, completed), partial(_parse, completed)
-        if source is None or Ask.STATE in source.peek.asks:
-            parsed = await self._gateway.offload.run(completed.size, parse)
+        source, dialect = await self._passing(call, completed), completed.dialect
+        parsed, refusal = await self._gateway.offload.run(completed.size, partial(_read_or_refused, completed))
+        if source is None:
+            if refusal is not None:
+                raise refusal
             parsed = await self._shortened(call, value, parsed, completed.size)
-            options, dialect = parsed.options, completed.dialect
-            parse = partial(_known, parsed)
-        else:
-            options = passed_options(completed.value)
-            dialect = evolve(completed.dialect, passed=options)
+        options = parsed.options
         self._warn_of(options)
         keep = partial(known.keep, call.principal) if options.store else known.unstored
         refer = partial(known.refer, call.principal) if options.store else None
         if options.conversation is not None:
             keep = partial(self._conversations.extend, call.principal, options.conversation, keep)
-        request = self._gateway.request(call, dialect, completed.size, parse, source)
+        request = self._gateway.request(call, dialect, completed.size, parsed, source, refusal)
         if keep is None:
             return request, dialect, call.send
         keeping = Keeping(keep, dialect, completed.earlier, completed.size, self._apart, call.send, refer)
         return request, dialect, keeping.send
 
     async def _passing(self, call: Call, completed: _Request) -> PassthroughRequest | None:
-        """The request as it may go on to a service of this API; ``None`` where there is no such service."""
+        """The request as it may go on to a service of this API; ``None`` where there is none, or a part of it is the
+        gateway's."""
         if not self._gateway.passes(self._dialect):
             return None
-        peek = await self._gateway.offload.run(completed.size, partial(peek_value, completed.value))
-        return PassthroughRequest(dialect=completed.dialect, peek=peek, headers=tuple(call.scope.get("headers") or ()))
+        passed = await self._gateway.offload.run(completed.size, partial(passed_value, completed.value))
+        return PassthroughRequest.of(completed.dialect, passed, tuple(call.scope.get("headers") or ()))
 
     async def _shortened(self, call: Call, value: Any, parsed: ParsedRequest, size: int) -> ParsedRequest:
         """The request *value*, read as *parsed*, with a compaction in its input where that is longer than it wants.
@@ -292,7 +291,7 @@ class ResponsesOperations(ConversationOperations):
             dialect, parsed, _, _ = await self._read(
                 own, compaction_request(value), size, self._responses, CompactingAlone
             )
-            await self._gateway.reply(own, self._gateway.request(own, dialect, size, lambda: parsed), own.send)
+            await self._gateway.reply(own, self._gateway.request(own, dialect, size, parsed), own.send)
 
         own = await self._gateway.answer_within(call.scope, call.receive, take, compact)
         if own.failure is not None:
@@ -312,7 +311,7 @@ class ResponsesOperations(ConversationOperations):
         value = compaction_request(body)
         dialect, parsed, _, size = await self._read(call, value, size, self._responses, self._compacting)
         self._warn()
-        await self._gateway.reply(call, self._gateway.request(call, dialect, size, lambda: parsed), call.send)
+        await self._gateway.reply(call, self._gateway.request(call, dialect, size, parsed), call.send)
 
     async def _body(self, call: Call) -> tuple[Any, int]:
         """The value of a request's body, and the bytes of that."""
@@ -453,8 +452,12 @@ class OwnNotes(Notes):
         return Notes.applies(self, rule, place, times, kept_for)
 
 
-def _known(parsed: ParsedRequest) -> ParsedRequest:
-    return parsed
+def _read_or_refused(request: _Request) -> tuple[ParsedRequest, RequestError | None]:
+    """*request*, or what has to be known of one that is refused, so that a service of its API may judge it."""
+    try:
+        return _parse(request), None
+    except RequestError as refusal:
+        return evolve(head_of(request.value, refusal), options=passed_options(request.value)), refusal
 
 
 def _shifted(error: RequestError, earlier: int) -> RequestError:

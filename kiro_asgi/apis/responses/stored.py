@@ -10,7 +10,7 @@ from logging import getLogger
 from typing import Any, Final
 
 import anyio
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from kiro_asgi.apis.responses.owners import Owner, Turns
 from kiro_asgi.asgi.protocol import Message, Send
@@ -30,7 +30,7 @@ from kiro_asgi.dialects.openai_responses.kept import (
     references,
     response_of,
 )
-from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, options_of
+from kiro_asgi.dialects.openai_responses.parsing import options_of
 from kiro_asgi.dialects.openai_responses.passthrough import ResponsePassthrough
 from kiro_asgi.dialects.openai_responses.records import DamagedRecord, Entry
 from kiro_asgi.dialects.openai_responses.response import UNFINISHED
@@ -452,13 +452,9 @@ class Recorded(OpenAIResponses):
     settled: ResponseMeta | None = None
     """Facts of the answer that the client knows already."""
 
-    passed: ResponsesOptions | None = None
-    """Options of a request that goes on as it is."""
-
     def meta(self, parsed: ParsedRequest, token: Callable[[], str], created: int) -> ResponseMeta:
         """Facts for one answer."""
-        meta = self.settled or super().meta(parsed, token, created)
-        return meta if meta.options is not None else evolve(meta, options=self.passed)
+        return self.settled or super().meta(parsed, token, created)
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> ResponsePassthrough:
         """A fresh stage for an answer that a service of this API gives, the last of which counts."""

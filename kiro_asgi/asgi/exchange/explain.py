@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from kiro_asgi.asgi.exchange.facts import PassthroughRequest
 from kiro_asgi.asgi.exchange.model_routes import AS_FUNCTION, PHASE, STRICT, UNCITED, VERBOSITY, Models, Provider
-from kiro_asgi.asgi.exchange.passthrough import Reason, reason_to_translate, render_passthrough
+from kiro_asgi.asgi.exchange.passthrough import Way, reason_to_translate, render_passthrough
 from kiro_asgi.asgi.exchange.providers import keyed, new_providers, new_registry
 from kiro_asgi.asgi.exchange.translated import OLDEST_DROPPED
 from kiro_asgi.asgi.kept.extensions import stages_of
@@ -22,19 +22,18 @@ from kiro_asgi.asgi.kept.server_tools import HOSTED_DROPPED
 from kiro_asgi.asgi.routing import new_dialects
 from kiro_asgi.config import Settings
 from kiro_asgi.config.installed import DIALECTS, offered
-from kiro_asgi.dialects.base import Dialect
+from kiro_asgi.dialects.base import Dialect, ParsedRequest
 from kiro_asgi.dialects.manifest import DialectManifest, dialects_in
 from kiro_asgi.dialects.passthrough import TransparentDialect
 from kiro_asgi.dialects.unread import RULES as DIALECT_RULES
-from kiro_asgi.errors import ConfigError
+from kiro_asgi.errors import ConfigError, RequestError
 from kiro_asgi.model import handling
 from kiro_asgi.model.notes import Note, holding
 from kiro_asgi.model.own_lines import RULE as OWN_LINE
-from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.rules import CATALOGUE, Rule
 from kiro_asgi.net.clocks import Clocks
 from kiro_asgi.stages.own import OwnStage
-from kiro_asgi.upstreams.base import PLACEHOLDER, ModelCard
+from kiro_asgi.upstreams.base import PLACEHOLDER, ModelCard, Rendered, Upstream
 from kiro_asgi.upstreams.manifest import set_up
 from kiro_asgi.upstreams.registry import Registry, Target
 from kiro_asgi.wire.json import loads
@@ -151,20 +150,27 @@ def explain(
         KiroAsgiError: It would be refused.
     """
     (manifest, dialect), upstreams = _api(body, settings, api), Upstreams.create(settings)
-    passed = _passed(dialect, body)
-    asked = passed.peek.model if passed is not None else dialect.parse(body).prompt.model
-    choice = upstreams.choose(asked, upstream)
+    parsed, refusal = _read(dialect, body)
+    choice = upstreams.choose(parsed.prompt.model, upstream)
     if window is not None:
         choice = evolve(choice, model=evolve(choice.model, context_window=window))
     stages = tuple(stages_of(settings))
-    reason = _reason(passed, choice, settings, stages)
-    if passed is not None and reason is None:
-        fields = _as_it_is(passed, choice)
+    way = _way(dialect, body, parsed, choice, settings, stages)
+    reason = None if way is None else reason_to_translate(way)
+    asked = None
+    try:
+        asked = _Asked.create(parsed, refusal, choice)
+    except RequestError:  # a service of the API may judge it
+        if way is None or reason is not None:
+            raise
+    if asked is not None and way is not None:
+        reason = reason_to_translate(way.rendered(asked.parsed, asked.rendered, asked.left_out, False))
+    if asked is None or (way is not None and reason is None):
+        assert way is not None, "a request that only its own service takes, of an API that has none"
+        fields = _as_it_is(way, parsed, choice)
     else:
-        parsed = dialect.parse(body)
-        asking = choice.provider.asking(choice.model, parsed.prompt.demands)
-        notes = holding(dialect.notes(body, parsed), asking.traits.api)
-        fields = _adapted(parsed.prompt, choice, _rows(notes, _rules_of(manifest)))
+        notes = _rows(holding(dialect.notes(body, parsed), asked.upstream.traits.api), _rules_of(manifest))
+        fields = _adapted(asked, choice, notes)
     fields["translated_because"] = {} if reason is None else {"reason": reason.name, "what": reason.what}
     fields["stages"] = [stage.place for stage in stages]
     facts = {"model": choice.model.id, "built_in": choice.built_in, "hint": upstreams.hint(choice)}
@@ -182,25 +188,49 @@ def _api(body: bytes, settings: Settings, name: str | None) -> tuple[DialectMani
     return manifest, apis[manifest]
 
 
-def _passed(dialect: Dialect, body: bytes) -> PassthroughRequest | None:
-    """*body* as it would go on, if an upstream spoke this API."""
+def _read(dialect: Dialect, body: bytes) -> tuple[ParsedRequest, RequestError | None]:
+    """What *body* asks, and why it is refused, if it is.
+
+    Raises:
+        RequestError: It is refused, and could go nowhere as it is.
+    """
+    try:
+        return dialect.parse(body), None
+    except RequestError as refusal:
+        if not dialect.traits.transparent:
+            raise
+        return cast(TransparentDialect, dialect).head(body, refusal), refusal
+
+
+def _way(
+    dialect: Dialect,
+    body: bytes,
+    parsed: ParsedRequest,
+    choice: Choice,
+    settings: Settings,
+    stages: tuple[OwnStage, ...],
+) -> Way | None:
+    """The request on its way; ``None`` where nothing of its API ever goes on as it is."""
     if not dialect.traits.transparent:
         return None
-    transparent = cast(TransparentDialect, dialect)
-    return PassthroughRequest(dialect=transparent, peek=transparent.peek(body), headers=())
+    passed = cast(TransparentDialect, dialect).passed(body)
+    return Way.to(
+        choice.provider,
+        choice.model,
+        dialect=dialect,
+        body=None if passed is None else passed.body,
+        misspelt=passed is not None and passed.misspelt,
+        stream=settings.stream,
+        stages=stages,
+        parsed=parsed,
+    )
 
 
-def _reason(
-    passed: PassthroughRequest | None, choice: Choice, settings: Settings, stages: tuple[OwnStage, ...]
-) -> Reason | None:
-    """Why the request does not go through as it is; ``None`` also where nothing of its API ever does."""
-    if passed is None:
-        return None
-    return reason_to_translate(passed, choice.provider, choice.model, settings.stream, stages)
-
-
-def _as_it_is(passed: PassthroughRequest, choice: Choice) -> dict[str, Any]:
-    body = render_passthrough(passed, choice.provider.asking(choice.model), choice.model, PLACEHOLDER).request.body
+def _as_it_is(way: Way, parsed: ParsedRequest, choice: Choice) -> dict[str, Any]:
+    assert way.body is not None, "a request of which a part is the gateway's"
+    source = PassthroughRequest(dialect=cast(TransparentDialect, way.dialect), body=way.body, headers=())
+    upstream = choice.provider.asking(choice.model)
+    body = render_passthrough(source, parsed, upstream, choice.model, PLACEHOLDER).request.body
     sizes = {"bytes": len(body)}
     return {
         "as_it_is": True,
@@ -216,20 +246,45 @@ def _rules_of(api: DialectManifest) -> Declared:
     return Declared(f"the client API {api.name}", "DialectManifest.rules", (*DIALECT_RULES, *api.rules))
 
 
-def _adapted(prompt: Prompt, choice: Choice, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    upstream, setup = choice.provider.asking(choice.model, prompt.demands), choice.provider.setup
-    adapted, left_out = choice.provider.adapted(prompt, choice.name, choice.model, upstream)
-    rendered = upstream.render(adapted, choice.model, PLACEHOLDER)
+@frozen
+class _Asked:
+    """What the service would be asked."""
+
+    parsed: ParsedRequest
+    upstream: Upstream
+    left_out: tuple[Note, ...]
+    rendered: Rendered
+
+    @classmethod
+    def create(cls, parsed: ParsedRequest, refusal: RequestError | None, choice: Choice) -> _Asked:
+        """Translate a request.
+
+        Raises:
+            RequestError: It cannot be: by the *refusal* of its reader, or the service's.
+        """
+        if refusal is not None:
+            raise refusal
+        upstream = choice.provider.asking(choice.model, parsed.prompt.demands)
+        prompt, left_out = choice.provider.adapted(parsed.prompt, choice.name, choice.model, upstream)
+        rendered = upstream.render(prompt, choice.model, PLACEHOLDER)
+        return cls(evolve(parsed, prompt=prompt), upstream, left_out, rendered)
+
+
+def _adapted(asked: _Asked, choice: Choice, rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    rendered, service = (
+        asked.rendered,
+        Declared(f"the upstream {choice.provider.name}", "Manifest.rules", choice.provider.setup.rules),
+    )
     return {
         "as_it_is": False,
         "rules": [
             *rows,
-            *_rows(left_out, Declared("the gateway", "GATEWAY_RULES", GATEWAY_RULES)),
-            *_rows(rendered.notes, Declared(f"the upstream {choice.provider.name}", "Manifest.rules", setup.rules)),
+            *_rows(asked.left_out, Declared("the gateway", "GATEWAY_RULES", GATEWAY_RULES)),
+            *_rows(rendered.notes, service),
         ],
         "tool_names": dict(rendered.tool_names),
         "argument_names": dict(rendered.argument_names),
-        "sizes": dict(upstream.statistics(rendered)),
+        "sizes": dict(asked.upstream.statistics(rendered)),
         "payload": _elided(rendered.document),
     }
 

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen
 
 from kiro_asgi.asgi.exchange.facts import ClientRequest, Estimate
 from kiro_asgi.asgi.exchange.model_routes import Route, require_answers, require_permit
-from kiro_asgi.asgi.exchange.passthrough import PassthroughExchange, reason_to_translate
+from kiro_asgi.asgi.exchange.passthrough import PassthroughExchange, Way, reason_to_translate
 from kiro_asgi.asgi.exchange.reading import Readable
 from kiro_asgi.asgi.exchange.settling import Settler
 from kiro_asgi.asgi.exchange.translated import TranslatedExchange, with_prompt
@@ -23,7 +23,7 @@ from kiro_asgi.asgi.kept.memory import Recovered, Recovery, Signatures
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import StreamSettings
 from kiro_asgi.dialects.named_models import NO_MODELS, models_named, require_once
-from kiro_asgi.errors import ContextTooLong, UpstreamError
+from kiro_asgi.errors import ContextTooLong, RequestError, UnknownModel, UpstreamError
 from kiro_asgi.model.history import longest_that_fits
 from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.model.unread import Unread
@@ -98,30 +98,50 @@ class ExchangeFactory(Settler[ClientRequest]):
 
     async def _settled(self, request: ClientRequest, route: Route) -> Readable:
         source = request.passthrough
-        require_permit(request.permit, route.provider, route.model, NO_MODELS if source is None else source.peek.named)
+        require_permit(request.permit, route.provider, route.model, NO_MODELS if source is None else source.named)
         require_answers(route.model)
         credential = await route.provider.credentials.get(route.model.id)
-        if source is not None:
-            reason = reason_to_translate(
-                source, route.provider, route.model, self._stream, request.stages, request.principal
-            )
-            if reason is None:
-                if source.peek.named:  # their bytes go on, and only the last of several was looked at
-                    await self._offload.run(request.size, partial(require_once, source.peek.body))
-                translate = partial(self._translated, request)
-                return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
-        return await self._translated(request, route, credential)
+        prompt = request.parsed.prompt
+        if source is None:
+            return await self._translated(request, route, credential)
+        way = Way.to(
+            route.provider,
+            route.model,
+            dialect=request.dialect,
+            body=source.body,
+            misspelt=source.misspelt,
+            stream=self._stream,
+            stages=request.stages,
+            parsed=request.parsed,
+            principal=request.principal,
+        )
+        if reason_to_translate(way) is not None:
+            return await self._translated(request, route, credential)
+        if request.refusal is None:
+            try:
+                exchange = await self._translated(request, route, credential)
+            except UnknownModel:
+                raise
+            except RequestError:  # the service may judge that otherwise
+                pass
+            else:
+                fetched = request.parsed.prompt is not prompt
+                way = way.rendered(exchange.parsed, exchange.rendered, exchange.recovered.notes, fetched)
+                if reason_to_translate(way) is not None:
+                    return exchange
+        if source.named:  # their bytes go on, and only the last of several was looked at
+            await self._offload.run(request.size, partial(require_once, source.body))
+        translate = partial(self._translated, request)
+        return PassthroughExchange.create(request, source, route, credential, self._estimator, translate)
 
     async def _translated(
         self, request: ClientRequest, route: Route, credential: Credential, upstream: Upstream | None = None
     ) -> TranslatedExchange:
         """The exchange for *request*, which *upstream* asks, or by default the one that does so for the model."""
-        provider, model = route.provider, route.model
-        if not request.is_read:
-            await self._offload.run(request.size, lambda: request.parsed)
-        parsed = request.parsed
-        named = await self._offload.run(request.size, partial(_named, parsed.prompt))
-        require_permit(request.permit, provider, model, named)
+        if request.refusal is not None:
+            raise request.refusal
+        provider, model, parsed = route.provider, route.model, request.parsed
+        require_permit(request.permit, provider, model, _named(parsed.prompt))
         upstream = upstream or provider.asking(
             model, parsed.prompt.demands, request.principal, members=_TOOLS if parsed.prompt.tools else _NOTHING
         )

@@ -18,7 +18,9 @@ from kiro_asgi.asgi.exchange.output import Output
 from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
-from kiro_asgi.dialects.passthrough import RequestPeek, TransparentDialect
+from kiro_asgi.dialects.named_models import NO_MODELS
+from kiro_asgi.dialects.passthrough import Passed, TransparentDialect
+from kiro_asgi.errors import RequestError
 from kiro_asgi.model.events import Usage
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
@@ -33,9 +35,25 @@ class PassthroughRequest:
     """A request as it came, for a service of the client's own API."""
 
     dialect: TransparentDialect
-    peek: RequestPeek
+    body: bytes = field(repr=False)
+    """As it may go on, with the client's name for the model."""
+
+    named: tuple[tuple[str, str], ...] = NO_MODELS
+    """Places and names of the models that it names beside its own."""
+
+    misspelt: bool = False
+    """Whether a member has the name of another one but for case."""
+
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """The client's, its key among them."""
+
+    @classmethod
+    def of(cls, dialect: TransparentDialect, passed: Passed | None, headers: Headers) -> PassthroughRequest | None:
+        """The request that is *passed*; ``None`` for none."""
+        if passed is None:
+            return None
+        named, misspelt = passed.named, passed.misspelt
+        return cls(dialect=dialect, body=passed.body, named=named, misspelt=misspelt, headers=tuple(headers))
 
 
 class Request(Protocol):
@@ -78,7 +96,7 @@ class Request(Protocol):
 
 @define(kw_only=True)
 class ClientRequest:
-    """A client's request, whichever upstream is going to answer; parsed when it is first needed."""
+    """A client's request, whichever upstream is going to answer."""
 
     request_id: str
     """Identifier in headers to the client and in log lines."""
@@ -91,43 +109,31 @@ class ClientRequest:
     size: int
     """Bytes of the request, with all that it builds on: how long work on it takes."""
 
+    parsed: ParsedRequest
+    """All of it; of one that was refused, what has to be known so that it may go on as it came."""
+
     passthrough: PassthroughRequest | None = None
     """The request as it came, where an upstream may take it like that."""
+
+    refusal: RequestError | None = None
+    """Why it cannot be read."""
 
     stages: tuple[OwnStage, ...] = ()
     """The application's own."""
 
     _hold: Callable[[int], None]
-    _read: Callable[[], ParsedRequest] = field(repr=False)
     _head: Callable[[ParsedRequest], ResponseMeta]
-    _parsed: ParsedRequest | None = None
     _meta: ResponseMeta | None = field(init=False, default=None)
 
     @property
     def model(self) -> str:
         """As the client wrote it."""
-        return self.parsed.prompt.model if self.passthrough is None else self.passthrough.peek.model
-
-    @property
-    def parsed(self) -> ParsedRequest:
-        """All of it.
-
-        Raises:
-            RequestError: It is not a legal request.
-        """
-        if self._parsed is None:
-            self._parsed = self._read()
-        return self._parsed
-
-    @property
-    def is_read(self) -> bool:
-        """Whether *parsed* is there without further work."""
-        return self._parsed is not None
+        return self.parsed.prompt.model
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        """Numbers that the client asks with, by name; none as long as the request was not read."""
-        return {} if self._parsed is None else self._parsed.prompt.sampling.numbers
+        """Numbers that the client asks with, by name."""
+        return self.parsed.prompt.sampling.numbers
 
     @property
     def response_id(self) -> str:
@@ -145,15 +151,15 @@ class ClientRequest:
 
     def replace_prompt(self, prompt: Prompt) -> None:
         """Go on with *prompt*, which asks the same and needs less."""
-        self._parsed = evolve(self.parsed, prompt=prompt)
+        self.parsed = evolve(self.parsed, prompt=prompt)
 
     def without_passthrough(self) -> ClientRequest:
         """The same request for upstreams that it is translated for."""
         return evolve(self, passthrough=None)
 
-    def new_meta(self, parsed: ParsedRequest) -> ResponseMeta:
-        """Make the fields that every part of an answer to *parsed* repeats, with a unique id."""
-        return self._head(parsed)
+    def new_meta(self) -> ResponseMeta:
+        """Make the fields that every part of an answer repeats, with a unique id."""
+        return self._head(self.parsed)
 
     @property
     def meta(self) -> ResponseMeta:

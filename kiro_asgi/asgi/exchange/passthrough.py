@@ -1,7 +1,8 @@
 """Requests that go to a service of the client's own API as they are, and answers that come back as they are.
 
-Bytes go through only where the gateway has nothing to do in the request and its answer.  Each reason to do something
-is a row of `REASONS`; a request for which none holds goes on as it is.  Attempts, time limits, credentials and signs of
+Bytes go through only where the gateway has nothing to do in the request and its answer.  That is decided by doing it:
+the request is read and translated, and where no rule has changed it, and no stage would change its answer, it goes on
+as it came.  Each reason against that is a row of `REASONS`.  Attempts, time limits, credentials and signs of
 life are the same as for every other answer.
 """
 
@@ -24,7 +25,8 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings, StreamSettings
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, Writer
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, PassthroughStage
+from kiro_asgi.dialects.references import HELD
 from kiro_asgi.errors import (
     AnswerTooLarge,
     ContextTooLong,
@@ -36,15 +38,14 @@ from kiro_asgi.errors import (
     UpstreamRejected,
 )
 from kiro_asgi.failures.members import blames_member, named_members
-from kiro_asgi.failures.remedies import mended
+from kiro_asgi.failures.remedies import Remedy, mended
 from kiro_asgi.failures.report import document_of
 from kiro_asgi.limits import REFUSAL_BYTES, REQUEST_DEPTH
-from kiro_asgi.model.events import Event, Usage, UsageSource
-from kiro_asgi.model.features import Ask
+from kiro_asgi.model.events import WEB_SEARCH, Event, Usage, UsageSource
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
@@ -59,32 +60,107 @@ _BYTES_A_TOKEN: Final = 4
 
 
 @frozen(kw_only=True)
-class PassthroughCandidate:
-    """A request that might go on as it is, and where it would go."""
+class Way:
+    """A request, and what would become of it where it is translated for the service that it goes to."""
 
-    peek: RequestPeek = field(repr=False)
     dialect: Dialect
+    body: bytes | None = field(repr=False)
+    """As it may go on; ``None`` where a part of it is the gateway's."""
+
+    misspelt: bool = False
+    """Whether a member has the name of another one but for case."""
+
     forwarding: Forwarding | None
     """Of the upstream."""
 
-    model: ModelCard
     toolbox: Toolbox
     answer_options: AnswerOptions
     stream: StreamSettings
     stages: tuple[OwnStage, ...] = ()
     """The application's own."""
 
-    taught: bool = False
-    """Whether the service has taught the upstream a rule."""
+    remedies: tuple[Remedy, ...] = ()
+    """What the upstream does otherwise since a refusal; members that it changes, it changes in a request that goes
+    through, too."""
 
-    def asks(self, *kinds: Ask) -> bool:
-        """Whether the request asks for any of *kinds*."""
-        return not self.peek.asks.isdisjoint(kinds)
+    parsed: ParsedRequest = field(repr=False)
+    """As the service is asked it."""
 
-    def differs(self, *kinds: Ask) -> bool:
-        """Whether the request asks for any of *kinds* in another way than the service is asked for it."""
-        asked = self.peek.asks.intersection(kinds)
-        return bool(asked) and self.forwarding is not None and self.forwarding.differs(asked, self.model)
+    asked: Rendered | None = field(default=None, repr=False)
+    """The translated request; ``None`` before it was made, and where it cannot be read."""
+
+    notes: tuple[Note, ...] = ()
+    """Rules that have applied on the way there, apart from those of the request's reader: what it leaves out, a service
+    of the API gets all the same where the request goes on as it is."""
+
+    fetched: bool = False
+    """Whether the gateway has fetched something for the service."""
+
+    @classmethod
+    def to(cls, provider: Provider, model: ModelCard, parsed: ParsedRequest, principal: str = "", **facts: Any) -> Way:
+        """The way of a request of *principal* to *provider*; *facts* are those of the request, and how streams are to
+        be."""
+        upstream = asked(parsed, provider, model, principal)
+        return cls(
+            forwarding=upstream.forwarding,
+            remedies=remedies_of(upstream),
+            toolbox=provider.toolbox,
+            answer_options=provider.setup.answer_options,
+            parsed=parsed,
+            **facts,
+        )
+
+    def rendered(self, parsed: ParsedRequest, asked: Rendered, notes: Iterable[Note], fetched: bool) -> Way:
+        """The same, after it was translated."""
+        return evolve(self, parsed=parsed, asked=asked, notes=(*notes, *asked.notes), fetched=fetched)
+
+    @property
+    def prompt(self) -> Prompt:
+        """What is asked."""
+        return self.parsed.prompt
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the request uses something that only the service itself has: tools of its own kinds, which it runs
+        or its own API can call, or what it holds."""
+        prompt, traits = self.prompt, self.dialect.traits
+        if prompt.unread is not None and "mcp_servers" in prompt.unread.members:
+            return True
+        if any(not HELD.isdisjoint(demand.members) for demand in prompt.demands):
+            return True
+        if any(tool.text_form is not None for tool in prompt.tools):
+            return True
+        if traits.self_contained:
+            return any(tool.opaque is not None for tool in prompt.tools)
+        return traits.runs_tools and any(tool.hosted not in ("", WEB_SEARCH) for tool in prompt.tools)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Rules that would change what the service is asked, but for those about tools that it gets as they are."""
+        unrepaired = self.is_served or (self.stream.relay == "unrepaired" and bool(self.prompt.tools))
+        left: tuple[str, ...] = _OF_TOOLS if unrepaired else ()
+        if all(each.place is not None for each in self.remedies):  # they are applied to what goes through, too
+            left += _ADAPTED
+        return tuple(it.rule for it in self.notes if not it.rule.startswith(left))
+
+    @property
+    def renames(self) -> bool:
+        """Whether the service has another name, or none, for a member that the client sends."""
+        if self.asked is None or self.body is None:
+            return False
+        known = {each.feature for each in self.remedies}
+        given = (name for name in _NAMED if name not in known and f'"{name}"'.encode() in self.body)
+        return any(name not in self.asked.document for name in given)
+
+
+_NAMED: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
+"""Members for which a service may have another name, or none."""
+
+_ADAPTED: Final = ("adapted.",)
+"""Beginning of the names of rules that a refusal has taught."""
+
+_OF_TOOLS: Final = ("calls.", "names.", "schema.", "strict.", "thinking.", "tools.")
+"""Beginnings of the names of rules about tools, and about thinking with them."""
 
 
 @frozen
@@ -95,206 +171,165 @@ class Reason:
     what: str
     """A sentence, for people."""
 
-    holds: Callable[[PassthroughCandidate], bool]
+    holds: Callable[[Way], bool]
 
 
 REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "relay.never",
         "The operator has set ``stream.relay`` to ``never``.",
-        lambda c: c.stream.relay == "never",
+        lambda way: way.stream.relay == "never",
     ),
     Reason(
         "service.other",
         "The service has another API, or is one of ``custom.*``, which copy another service's API, and "
         "``custom.NAME.relay`` is not ``allow``.",
-        lambda c: c.forwarding is None or c.forwarding.dialect != c.dialect.name,
+        lambda way: way.forwarding is None or way.forwarding.dialect != way.dialect.name,
     ),
     Reason(
         "fields.withheld",
         "The operator lets nobody pass some fields on (``withheld``).",
-        lambda c: c.forwarding is not None and bool(c.forwarding.withheld),
+        lambda way: way.forwarding is not None and bool(way.forwarding.withheld),
     ),
     Reason(
         "state.kept_here",
-        "The gateway stores or makes part of it: a named conversation, a compaction, an item that it does not know.",
-        lambda c: c.asks(Ask.STATE),
+        "The gateway stores, makes or has sealed part of it: a named conversation, a compaction, reasoning of another "
+        "service, an item that it does not know.",
+        lambda way: way.body is None,
     ),
     Reason(
         "stages.own",
         "The application has stages of its own (``create_app(..., stages=...)``, or of installed packages), which take "
         "the gateway's events.",
-        lambda c: bool(c.stages),
+        lambda way: bool(way.stages),
     ),
     Reason(
         "stream.synthetic",
         "``stream.synthetic`` is on: a stream is sent only after its whole answer has come.",
-        lambda c: c.stream.synthetic and c.peek.stream,
+        lambda way: way.stream.synthetic and way.parsed.stream,
     ),
     Reason(
         "stream.usage_chunk",
         "``stream.usage_chunk`` is ``finish``: token counts are sent in another chunk than the service's.",
-        lambda c: c.dialect.traits.alters_streams and c.peek.stream,
-    ),
-    Reason(
-        "signatures.foreign",
-        "The client hands back a signature of another service, which this one would refuse.",
-        lambda c: c.asks(Ask.FOREIGN_SIGNATURES),
-    ),
-    Reason(
-        "tools.run_here",
-        "The gateway runs a tool of the request, and the service does not.",
-        lambda c: c.toolbox.runs(Prompt(c.peek.model, tools=c.peek.tools)),
-    ),
-    Reason(
-        "tools.unknown",
-        "The request declares a tool that the client does not run and the service does not have.",
-        lambda c: c.asks(Ask.UNKNOWN_TOOLS),
-    ),
-    Reason(
-        "shapes.foreign",
-        "The request has tools, parts of messages or a choice in the form of another API, as the service has not.",
-        lambda c: c.asks(Ask.FOREIGN_SHAPES),
-    ),
-    Reason(
-        "tools.calls",
-        "The client has tools: the gateway repairs their calls, keeps them whole, and remembers those that were cut.",
-        lambda c: c.asks(Ask.TOOLS) and c.stream.relay != "unrepaired" and not c.asks(Ask.SERVED),
-    ),
-    Reason(
-        "tools.choice",
-        "The request has a tool choice other than ``auto``, or wants one call at a time: the gateway enforces it.",
-        lambda c: c.asks(Ask.CHOICE) and not c.asks(Ask.SERVED),
-    ),
-    Reason(
-        "output.checked",
-        "The answer must be JSON, with a schema or without: the gateway checks it.",
-        lambda c: c.asks(Ask.FORM),
-    ),
-    Reason(
-        "thinking.asked",
-        "The request asks for thinking: the gateway asks in the model's own form, and finds it between tags, too.",
-        lambda c: c.asks(Ask.THINKING) and not c.asks(Ask.SERVED),
-    ),
-    Reason(
-        "thinking.effort",
-        "The request names an effort, and the model takes none, or the service has refused it.",
-        lambda c: c.differs(Ask.EFFORT),
+        lambda way: way.dialect.traits.alters_streams and way.parsed.stream,
     ),
     Reason(
         "thinking.handled",
         "The service's models write thinking between tags (``thinking_tags``), or clients get it in another form.",
-        lambda c: c.answer_options.thinking_handling != KEPT or (c.forwarding is not None and c.forwarding.tagged),
-    ),
-    Reason(
-        "thinking.replayed",
-        "The client returns earlier thinking, and the service gets none: OpenAI, or with ``replay_thinking`` off.",
-        lambda c: c.differs(Ask.THOUGHTS),
-    ),
-    Reason(
-        "sampling.differs",
-        "The request has a temperature, ``top_p``, ``top_k`` or penalties, and the model refuses them.",
-        lambda c: c.differs(Ask.SAMPLING, Ask.SAMPLED_TWICE),
-    ),
-    Reason(
-        "stop.kept_here",
-        "The service refuses stop sequences, or these, or so many: the gateway ends the answer at them.",
-        lambda c: c.differs(Ask.STOP, Ask.MANY_STOPS, Ask.BLANK_STOPS),
-    ),
-    Reason(
-        "system.own_line",
-        "Before the system text stands a line for the client's own vendor, and another one answers.",
-        lambda c: c.differs(Ask.OWN_LINE),
-    ),
-    Reason(
-        "fields.renamed",
-        "The service has another name for the greatest length (``max_tokens_field``), or takes none.",
-        lambda c: c.differs(Ask.MAX_TOKENS, Ask.MAX_COMPLETION_TOKENS),
-    ),
-    Reason(
-        "fields.counts",
-        "The request asks for token counts, and the service refuses that: ``include_usage`` is off.",
-        lambda c: c.differs(Ask.COUNTS),
+        lambda way: (
+            way.answer_options.thinking_handling != KEPT or (way.forwarding is not None and way.forwarding.tagged)
+        ),
     ),
     Reason(
         "fields.misspelt",
         "A member has the name of another one but for case (``Model``): a service that reads names without case would "
         "take it for that, so none is sent it.",
-        lambda c: c.asks(Ask.MISSPELT),
+        lambda way: way.misspelt,
     ),
     Reason(
         "fields.unknown",
-        "The service has a part of its API only: Codex streams, demands instructions, and has no other fields than its "
-        "own command sends.",
-        lambda c: c.differs(Ask.WHOLE, Ask.UNINSTRUCTED, Ask.OPTIONS),
+        "The service has a part of its API only: Codex streams, and has no texts of the system among the items. Or "
+        "earlier thinking is not to be handed back (``replay_thinking``).",
+        lambda way: way.forwarding is not None and not way.forwarding.takes(way.body or b""),
+    ),
+    Reason(
+        "tools.run_here",
+        "The gateway runs a tool of the request, and the service does not.",
+        lambda way: way.toolbox.runs(way.prompt),
+    ),
+    Reason(
+        "shapes.foreign",
+        "The request has tools, parts of messages or a choice in the form of another API, as the service has not.",
+        lambda way: way.parsed.foreign,
+    ),
+    Reason(
+        "tools.calls",
+        "The client has tools: the gateway repairs their calls, keeps them whole, and remembers those that were cut.",
+        lambda way: (
+            any(not tool.hosted for tool in way.prompt.tools) and way.stream.relay != "unrepaired" and not way.is_served
+        ),
+    ),
+    Reason(
+        "tools.choice",
+        "The request has a tool choice other than ``auto``, or wants one call at a time: the gateway enforces it.",
+        lambda way: _is_enforced(way.prompt.tool_choice) and not way.is_served,
+    ),
+    Reason(
+        "output.checked",
+        "The answer must be JSON, with a schema or without: the gateway checks it.",
+        lambda way: way.prompt.schema is not None,
+    ),
+    Reason(
+        "thinking.asked",
+        "The request says whether to think: the gateway says it in the model's own form, and finds thinking between "
+        "tags, or leaves it out.",
+        lambda way: _is_handled(way.prompt.thinking, way.dialect) and not way.is_served,
+    ),
+    Reason(
+        "stop.kept_here",
+        "The model refuses stop sequences or a greatest length, or there are too many: the gateway ends the answer.",
+        lambda way: way.asked is not None and bool(way.asked.stop or way.asked.max_tokens is not None),
+    ),
+    Reason(
+        "fields.renamed",
+        "The service has another name for the greatest length (``max_tokens_field``), or takes none, or no wish for "
+        "token counts (``include_usage`` is off).",
+        lambda way: way.renames,
+    ),
+    Reason(
+        "attachments.fetched",
+        "The service does not fetch what the request names by its address: the gateway has.",
+        lambda way: way.fetched,
+    ),
+    Reason(
+        "rules.applied",
+        "A rule changes what the service is asked: the report names it.",
+        lambda way: bool(way.rules),
     ),
     Reason(
         "service.taught",
         "The service has refused such a request, and an answer is to be had only in the gateway's own form.",
-        lambda c: c.taught,
+        lambda way: any(each.place is None and each.rule for each in way.remedies),
     ),
 )
-"""In the order in which they are checked; the first that holds is reported."""
+"""In the order in which they are checked; the first that holds is reported.  Those behind ``tools.calls`` are known
+once the request was translated."""
 
 
-def reason_against(candidate: PassthroughCandidate) -> Reason | None:
-    """Why a request does not go on as it is; ``None`` where it does."""
-    return next((reason for reason in REASONS if reason.holds(candidate)), None)
+def _is_enforced(choice: ToolChoice) -> bool:
+    return choice.mode is not ToolChoiceMode.AUTO or not choice.parallel or choice.allowed is not None
 
 
-def reason_to_translate(
-    request: PassthroughRequest,
-    provider: Provider,
-    model: ModelCard,
-    stream: StreamSettings,
-    stages: tuple[OwnStage, ...] = (),
-    principal: str = "",
-) -> Reason | None:
-    """Why *request* of *principal* does not go to *provider* as it is; ``None`` where it does."""
-    upstream = asked(request, provider, model, principal)
-    return reason_against(
-        PassthroughCandidate(
-            peek=request.peek,
-            dialect=request.dialect,
-            forwarding=upstream.forwarding,
-            taught=any(each.place is None and each.rule for each in remedies_of(upstream)),
-            model=model,
-            toolbox=provider.toolbox,
-            answer_options=provider.setup.answer_options,
-            stream=stream,
-            stages=stages,
-        )
-    )
+def _is_handled(thinking: Thinking, dialect: Dialect) -> bool:
+    """Whether an answer's thinking is left out, or has to be looked for."""
+    return thinking.mode is ThinkingMode.DISABLED or (thinking.wanted and not dialect.traits.self_contained)
 
 
-def asked(request: PassthroughRequest, provider: Provider, model: ModelCard, principal: str) -> Upstream:
+def reason_to_translate(way: Way) -> Reason | None:
+    """Why a request does not go on as it is; ``None`` where it does, as far as that is known."""
+    return next((reason for reason in REASONS if reason.holds(way)), None)
+
+
+def asked(parsed: ParsedRequest, provider: Provider, model: ModelCard, principal: str) -> Upstream:
     """Who asks *model* for a request that may go on as it is."""
-    tools = _TOOLS if Ask.TOOLS in request.peek.asks else _NOTHING
-    return provider.asking(model, principal=principal, members=tools)
+    return provider.asking(model, principal=principal, members=_TOOLS if parsed.prompt.tools else _NOTHING)
 
 
 _TOOLS: Final = frozenset({"tools"})
 _NOTHING: Final = frozenset[str]()
 
 
-def parsed_request_of(peek: RequestPeek) -> ParsedRequest:
-    """The fields of the request that were looked at, as a parsed request."""
-    mode = ThinkingMode.ENABLED if peek.thinking else ThinkingMode.DEFAULT
-    return ParsedRequest(Prompt(peek.model, tools=peek.tools, thinking=Thinking(mode)), peek.stream, None)
-
-
 def render_passthrough(
-    source: PassthroughRequest, upstream: Upstream, model: ModelCard, credential: Credential
+    source: PassthroughRequest, parsed: ParsedRequest, upstream: Upstream, model: ModelCard, credential: Credential
 ) -> Rendered:
     """Render *source* as a request to *upstream*."""
     forwarding = upstream.forwarding
     assert forwarding is not None, "an upstream that has no client's API"
-    peek = source.peek
-    body = peek.renamed(model.id)
+    body = source.dialect.renamed(source.body, parsed.prompt.model, model.id)
     if remedies := remedies_of(upstream):
         document, applied = mended(loads(body, max_depth=REQUEST_DEPTH), remedies)
         body = dumps(document) if applied else body
-    return Rendered(forwarding.request(body, credential, source.headers, model, peek.stream))
+    return Rendered(forwarding.request(body, credential, source.headers, model, parsed.stream))
 
 
 @frozen(kw_only=True)
@@ -324,14 +359,14 @@ class PassthroughExchange:
         translate: Callable[[Route, Credential, Upstream], Awaitable[Readable]],
     ) -> PassthroughExchange:
         """The exchange for *request*, which goes on as *source*."""
-        upstream = asked(source, route.provider, route.model, request.principal)
+        upstream = asked(request.parsed, route.provider, route.model, request.principal)
         return cls(
             request=request,
             source=source,
             route=route,
             upstream=upstream,
             credential=credential,
-            rendered=render_passthrough(source, upstream, route.model, credential),
+            rendered=render_passthrough(source, request.parsed, upstream, route.model, credential),
             estimator=estimator,
             translate=translate,
         )
@@ -349,7 +384,7 @@ class PassthroughExchange:
     @property
     def streamed(self) -> bool:
         """Whether the client wants the answer as it comes."""
-        return self.source.peek.stream
+        return self.request.parsed.stream
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -360,18 +395,22 @@ class PassthroughExchange:
     def first_event_timeout(self) -> float:
         """Seconds from asking the upstream to its first event, by the bytes of a prompt that was not read, and no more
         than the model could read."""
-        thinks = self.source.peek.thinking
-        return first_event_timeout(self.route.provider.setup.answer_options, self.prompt_tokens, thinks=thinks)
+        options = self.route.provider.setup.answer_options
+        thinks = self.request.parsed.prompt.thinking.wanted or options.thinks_unasked(self.route.model)
+        return first_event_timeout(options, self.prompt_tokens, thinks=thinks)
 
     @property
     def expected(self) -> Usage:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return Usage(self.prompt_tokens, expected_answer(self.source.peek.max_tokens, self.source.peek.choices))
+        return Usage(
+            self.prompt_tokens,
+            expected_answer(self.request.parsed.prompt.sampling.max_tokens, self.request.parsed.choices),
+        )
 
     @property
     def prompt_tokens(self) -> int:
         """Tokens of the prompt by its bytes."""
-        return min(len(self.source.peek.body) // _BYTES_A_TOKEN, self.route.model.context_window)
+        return min(len(self.source.body) // _BYTES_A_TOKEN, self.route.model.context_window)
 
     @property
     def known_answer(self) -> Message | None:
@@ -384,7 +423,7 @@ class PassthroughExchange:
 
     def with_credential(self, credential: Credential) -> PassthroughExchange:
         """The same request in the name of *credential*."""
-        rendered = render_passthrough(self.source, self.upstream, self.route.model, credential)
+        rendered = render_passthrough(self.source, self.request.parsed, self.upstream, self.route.model, credential)
         return evolve(self, credential=credential, rendered=rendered)
 
     def with_route(self, route: Route) -> PassthroughExchange:
@@ -408,7 +447,7 @@ class PassthroughExchange:
         latest = remedies_of(changed)[-1]
         if latest.place is None or latest.feature in _KEPT_HERE or changed.forwarding is None:
             return await self._translated(changed, document)
-        rendered = render_passthrough(self.source, changed, self.route.model, self.credential)
+        rendered = render_passthrough(self.source, self.request.parsed, changed, self.route.model, self.credential)
         same = rendered.request.body == self.rendered.request.body
         return None if same else evolve(self, upstream=changed, rendered=rendered)
 
@@ -531,11 +570,12 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         exchange, source = self._exchange, self._exchange.source
-        name = "" if source.peek.model == exchange.route.model.id else source.peek.model
-        meta = exchange.request.new_meta(parsed_request_of(source.peek))
+        request = exchange.request
+        name = "" if request.model == exchange.route.model.id else request.model
+        meta = request.new_meta()
         self._stage = source.dialect.passthrough(_fault_of(exchange.upstream), meta, name)
         self._output.through(self._stage)
-        if not source.peek.stream:  # nothing comes of such an answer before it is complete
+        if not request.parsed.stream:  # nothing comes of such an answer before it is complete
             self.first_event_timeout = self._settings.limits.request_timeout
 
     def _keep(self, refusal: KiroAsgiError, reply: ServiceReply) -> None:
@@ -608,8 +648,7 @@ class PassthroughReading(AnswerReading[PassthroughExchange, PassthroughOutput]):
             return
         decoder = exchange.upstream.decoder(content_type)
         if essence(content_type) == JSON:
-            parsed = parsed_request_of(exchange.source.peek)
-            plan = plan_answer(exchange, parsed, exchange.estimate, self._settings)
+            plan = plan_answer(exchange, exchange.request.parsed, exchange.estimate, self._settings)
             answer = self._context.pipeline(decoder, evolve(plan, tier=self._tier))
             request = exchange.request
             self._as_stream = WholeAsStream(answer, request.dialect.encoder(request.meta))

@@ -12,14 +12,15 @@ from attrs import evolve, frozen
 from kiro_asgi.dialects.anthropic.encoder import AnthropicEncoder, render_count, render_message
 from kiro_asgi.dialects.anthropic.errors import error_reply
 from kiro_asgi.dialects.anthropic.parsing import parse_count, parse_messages, parse_recalled
-from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT, peek
+from kiro_asgi.dialects.anthropic.passthrough import MESSAGES_FORMAT
 from kiro_asgi.dialects.anthropic.shapes import API, UNIONS, MessagesCountBody, MessagesRequestBody
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.known import Recalled
 from kiro_asgi.dialects.manifest import ANSWER, COUNT
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, Passed, PassthroughStage, head_of, renamed
 from kiro_asgi.dialects.schema import BodyShape, shaped
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note, Notes
@@ -39,7 +40,7 @@ class AnthropicMessages:
     """Whether streams name licensed sources, in an event that the official SDKs do not know."""
 
     name = API
-    traits = DialectTraits(transparent=True, recalls=True, too_long=b"prompt is too long")
+    traits = DialectTraits(transparent=True, recalls=True, runs_tools=True, too_long=b"prompt is too long")
 
     @property
     def bodies(self) -> Mapping[str, BodyShape]:
@@ -68,13 +69,21 @@ class AnthropicMessages:
         parse_messages(body, notes)
         return notes.found()
 
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at the body of ``POST /v1/messages``.
+    def passed(self, body: bytes, /) -> Passed:
+        """The client's very bytes."""
+        return Passed.of(body, read_json(body), MessagesRequestBody)
+
+    def renamed(self, body: bytes, old: str, new: str, /) -> bytes:
+        """The same but for the model's name."""
+        return renamed(body, old, new)
+
+    def head(self, body: bytes, refusal: RequestError, /) -> ParsedRequest:
+        """What has to be known of a request that cannot be read.
 
         Raises:
-            RequestError: No JSON object, or one without a model.
+            RequestError: It has no model.
         """
-        return peek(body)
+        return head_of(read_json(body), refusal)
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""

@@ -13,15 +13,16 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
+from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
-from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request
-from kiro_asgi.dialects.gemini.passthrough import GENERATED, peek
+from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
+from kiro_asgi.dialects.gemini.passthrough import GENERATED
 from kiro_asgi.dialects.gemini.shapes import API, CountBody, GenerateBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, Passed, PassthroughStage
 from kiro_asgi.dialects.schema import BodyShape
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note, Notes
 from kiro_asgi.model.prompt import Prompt
@@ -76,7 +77,11 @@ class GeminiApi:
 
     name = API
     traits = DialectTraits(
-        body_type=_JSON, cites_pages_only=True, transparent=True, too_long=b"exceeds the maximum number of tokens"
+        body_type=_JSON,
+        cites_pages_only=True,
+        transparent=True,
+        runs_tools=True,
+        too_long=b"exceeds the maximum number of tokens",
     )
     _stream = False
 
@@ -93,13 +98,21 @@ class GeminiApi:
         """
         return parse_request(body, self.model, stream=self._stream)
 
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at a request that may go on as it is.
+    def passed(self, body: bytes, /) -> Passed:
+        """The client's very bytes."""
+        return Passed.of(body, read_body(body), GenerateBody)
+
+    def renamed(self, body: bytes, old: str, new: str, /) -> bytes:
+        """The same: the address names the model."""
+        return body
+
+    def head(self, body: bytes, refusal: RequestError, /) -> ParsedRequest:
+        """What the path says, where the body is an object.
 
         Raises:
-            RequestError: No JSON object.
+            RequestError: It is none.
         """
-        return peek(body, self.model, stream=self._stream)
+        return ParsedRequest(Prompt(self.model), self._stream, None, choices=choices_of(read_body(body)))
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that Google gives; it names the version that answered, whatever was asked."""

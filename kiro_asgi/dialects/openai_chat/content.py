@@ -263,6 +263,9 @@ class Taken:
     function: tuple[str, str] | None = None
     """Name of a function called in the deprecated form, and the id that we gave its call."""
 
+    foreign: bool = False
+    """Whether it has blocks of the Messages API."""
+
 
 @define
 class MessageReader:
@@ -297,7 +300,8 @@ class MessageReader:
         for taken in before:
             self._take(taken)
         for index, message in enumerate(messages, len(self.taken)):
-            self._take(_READERS[type(message)](self, message, f"messages[{index}]"))
+            taken = _READERS[type(message)](self, message, f"messages[{index}]")
+            self._take(evolve(taken, foreign=True) if _is_foreign(message) else taken)
         if not self.turns and self.system:
             self.turns += (_as_user(text, self.system_place) for text in self.system)
             self.system = []
@@ -369,6 +373,11 @@ class MessageReader:
 
     def _unknown(self, message: Raw, place: str) -> Taken:
         raise invalid(f"{place}.role", f"unknown role: {str(message.value.get('role'))[:60]}")
+
+
+def _is_foreign(message: Message) -> bool:
+    content = getattr(message, "content", None)
+    return type(content) is tuple and any(type(part) in _FOREIGN for part in content)
 
 
 def _media(message: AssistantMessage, place: str) -> Iterator[Opaque]:

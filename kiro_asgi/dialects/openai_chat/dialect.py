@@ -19,12 +19,13 @@ from kiro_asgi.dialects.manifest import ANSWER, EMBED
 from kiro_asgi.dialects.openai_chat import embeddings
 from kiro_asgi.dialects.openai_chat.encoder import ChatEncoder, render
 from kiro_asgi.dialects.openai_chat.parsing import parse, parse_recalled
-from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS, peek
+from kiro_asgi.dialects.openai_chat.passthrough import COMPLETIONS
 from kiro_asgi.dialects.openai_chat.shapes import API, UNIONS, ChatRequestBody
 from kiro_asgi.dialects.openai_common import TOO_LONG, error_reply
-from kiro_asgi.dialects.passthrough import Fault, PassthroughStage, RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, Passed, PassthroughStage, head_of, renamed
 from kiro_asgi.dialects.schema import BodyShape, shaped
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.embeddings import Embeddings
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note, Notes
@@ -74,9 +75,21 @@ class OpenAIChat:
         parse(body, notes)
         return notes.found()
 
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at a request."""
-        return peek(body)
+    def passed(self, body: bytes, /) -> Passed:
+        """The client's very bytes."""
+        return Passed.of(body, read_json(body), ChatRequestBody)
+
+    def renamed(self, body: bytes, old: str, new: str, /) -> bytes:
+        """The same but for the model's name."""
+        return renamed(body, old, new)
+
+    def head(self, body: bytes, refusal: RequestError, /) -> ParsedRequest:
+        """What has to be known of a request that cannot be read.
+
+        Raises:
+            RequestError: It has no model.
+        """
+        return head_of(read_json(body), refusal)
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that a service of this API gives."""

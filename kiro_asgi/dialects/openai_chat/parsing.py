@@ -354,6 +354,7 @@ def _read(
 ) -> tuple[ParsedRequest, Mapping[str, Iterable[Read]]]:
     """The request, and what was read of those elements of its arrays that are not known."""
     value = read_json(body, decoder=decoder)
+    foreign = is_of_responses(value) or b'"input_image"' in body
     if is_of_responses(value):
         value = as_messages(value)
         notes.applies(SHAPES, "input")
@@ -365,7 +366,7 @@ def _read(
     conversation = MessageReader(notes)
     if texts := [Text(text) for text in texts_beside(request.system, notes)]:
         conversation.system, conversation.system_place = texts, "system"
-    _note_forms(request, notes)
+    foreign = _note_forms(request, notes) or foreign or bool(texts or (request.stop_sequences and not request.stop))
     conversation.read(request.messages or (), before.messages)
     listed = enumerate(request.tools or (), len(before.tools))
     new = tuple(_tool(tool, f"tools[{index}]") for index, tool in listed)
@@ -402,7 +403,11 @@ def _read(
     lasting = takewhile(lambda tool: id(tool) in checked, new)  # up to the first that a choice leaves out
     taken = _lasting(conversation.taken[len(before.messages) :])
     new_tools = (read_tools(tool, (tool,)) for tool in lasting)
-    return ParsedRequest(prompt, request.stream is True, options), {"tools": new_tools, "messages": taken}
+    foreign = foreign or any(each.foreign for each in conversation.taken)
+    return ParsedRequest(prompt, request.stream is True, options, foreign=foreign), {
+        "tools": new_tools,
+        "messages": taken,
+    }
 
 
 def _text_tools(declared: Any, tools: Iterable[Tool]) -> Mapping[str, str]:
@@ -425,18 +430,22 @@ _SUPERSEDED: Final = (("max_completion_tokens", "max_tokens"), ("tools", "functi
 """A field, and the older one that does not count beside it."""
 
 
-def _note_forms(request: ChatRequestBody, notes: Notes) -> None:
-    """Note tools in the form of the Messages API, and older fields beside newer ones."""
+def _note_forms(request: ChatRequestBody, notes: Notes) -> bool:
+    """Note tools in the form of the Messages API, and older fields beside newer ones; whether there are any of the
+    former."""
+    found = False
     for index, tool in enumerate(request.tools or ()):
         inner = getattr(tool, "function", None)
+        found = found or (isinstance(tool, ChatCustomTool) and tool.custom is None)
         for each, place in ((tool, f"tools[{index}]"), (inner, f"tools[{index}].function")):
             if getattr(each, "input_schema", None) is not None:
-                notes.applies(SHAPES, place)
+                found = notes.applies(SHAPES, place)
     if object_of(request.tool_choice).get("type") in CHOICES:
-        notes.applies(SHAPES, "tool_choice")
+        found = notes.applies(SHAPES, "tool_choice")
     for name, older in _SUPERSEDED:
         if getattr(request, older) and getattr(request, name):
             notes.applies("fields.ignored", older)
+    return found
 
 
 def _sampling(request: ChatRequestBody, notes: Notes) -> Sampling:

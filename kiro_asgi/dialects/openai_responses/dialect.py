@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kiro_asgi.dialects.base import DialectTraits, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
 from kiro_asgi.dialects.known import Recalled
@@ -24,7 +24,7 @@ from kiro_asgi.dialects.openai_responses.parsing import (
     read_recalled,
     recalling_decoder,
 )
-from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, peek
+from kiro_asgi.dialects.openai_responses.passthrough import RESPONSES, ResponsePassthrough, passed_options, passed_value
 from kiro_asgi.dialects.openai_responses.response import refusal
 from kiro_asgi.dialects.openai_responses.sealing import Sealer
 from kiro_asgi.dialects.openai_responses.shapes import (
@@ -32,9 +32,10 @@ from kiro_asgi.dialects.openai_responses.shapes import (
     UNIONS,
     ResponsesBody,
 )
-from kiro_asgi.dialects.passthrough import Fault, RequestPeek
+from kiro_asgi.dialects.passthrough import Fault, Passed, head_of, renamed
 from kiro_asgi.dialects.schema import BodyShape, shaped
-from kiro_asgi.errors import KiroAsgiError
+from kiro_asgi.dialects.structure import read_json
+from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.message import Message, replay
 from kiro_asgi.model.notes import UNHEARD, Note, Notes
 
@@ -58,7 +59,12 @@ class OpenAIResponses:
 
     name = API
     traits = DialectTraits(
-        repeats_answers=True, cites_pages_only=True, transparent=True, recalls=True, too_long=TOO_LONG
+        repeats_answers=True,
+        cites_pages_only=True,
+        transparent=True,
+        recalls=True,
+        too_long=TOO_LONG,
+        self_contained=True,
     )
 
     @property
@@ -100,9 +106,22 @@ class OpenAIResponses:
         self._parse(body, notes)
         return notes.found()
 
-    def peek(self, body: bytes) -> RequestPeek:
-        """Look at a request."""
-        return peek(body)
+    def passed(self, body: bytes, /) -> Passed | None:
+        """The request without what is for the gateway alone; ``None`` where that can do something about it."""
+        return passed_value(read_json(body))
+
+    def renamed(self, body: bytes, old: str, new: str, /) -> bytes:
+        """The same but for the model's name."""
+        return renamed(body, old, new)
+
+    def head(self, body: bytes, refusal: RequestError, /) -> ParsedRequest:
+        """What has to be known of a request that cannot be read.
+
+        Raises:
+            RequestError: It has no model.
+        """
+        value = read_json(body)
+        return evolve(head_of(value, refusal), options=passed_options(value))
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> ResponsePassthrough:
         """A fresh stage for an answer that a service of this API gives."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import define, field
@@ -21,148 +20,49 @@ from kiro_asgi.dialects.openai_common import served_tier
 from kiro_asgi.dialects.openai_responses.compaction import COMPACTIONS, TRIGGER
 from kiro_asgi.dialects.openai_responses.encoder import ResponsesEncoder
 from kiro_asgi.dialects.openai_responses.kept import references
-from kiro_asgi.dialects.openai_responses.parsing import SUPPLIED, ResponsesOptions, input_items, options_of
+from kiro_asgi.dialects.openai_responses.parsing import ResponsesOptions, input_items, options_of
 from kiro_asgi.dialects.openai_responses.response import RenderedResponse
 from kiro_asgi.dialects.openai_responses.sealing import is_ours
 from kiro_asgi.dialects.openai_responses.shapes import ResponsesBody
-from kiro_asgi.dialects.openai_responses.tools import CLIENT_TOOLS
-from kiro_asgi.dialects.passthrough import Format, PassthroughStage, RequestPeek, Sign, peek_at
-from kiro_asgi.dialects.references import references_in
-from kiro_asgi.dialects.structure import MISSING, read_json
+from kiro_asgi.dialects.passthrough import Format, Passed, PassthroughStage, Sign
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.limits import REQUEST_DEPTH
-from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.features import Ask
-from kiro_asgi.model.prompt import Tool
 from kiro_asgi.stages.counts import responses_counts
 from kiro_asgi.wire.json import JsonError, dumps, loads, object_of, objects_of, text_of
 from kiro_asgi.wire.sse import encode_comment
 
 _FAILED: Final = Sign(failed=True)
-_FUNCTION: Final = "function"
-
-_FUNCTIONS: Final = frozenset({_FUNCTION, "namespace"})
-"""Types of tools that have a form in every API."""
-
-_CLIENT_TOOLS: Final = frozenset({*_FUNCTIONS, "custom", *CLIENT_TOOLS})
-"""Types of tools that the client runs."""
-
 _OURS: Final = ("previous_response_id", "conversation", "background", "client_metadata")
 """Fields that are for the gateway alone."""
 
 _STATE: Final = ("conversation", "context_management")
 """Fields that only the gateway can do something about."""
 
-_WISHES: Final[Mapping[str, Ask]] = MappingProxyType(
-    {"max_output_tokens": Ask.MAX_TOKENS, "temperature": Ask.SAMPLING, "top_p": Ask.SAMPLING}
-)
-"""Fields that ask for something where they are there at all."""
 
-_USUAL: Final = frozenset(
-    {
-        *_WISHES,
-        "client_metadata",
-        "include",
-        "input",
-        "instructions",
-        "model",
-        "parallel_tool_calls",
-        "prompt_cache_key",
-        "reasoning",
-        "store",
-        "stream",
-        "text",
-        "tool_choice",
-        "tools",
-    }
-)
-"""Fields that every service of this API has, or that another feature names."""
+def passed_value(value: Any) -> Passed | None:
+    """The body that goes on of one that was read as *value*, into which everything was put that it builds on; ``None``
+    where the gateway keeps, makes or has sealed a part of it."""
+    if type(value) is not dict or any(value.get(name) not in (None, False, []) for name in _STATE):
+        return None
+    items = value.get("input")
+    if type(items) is list and (any(references(items)) or any(map(_is_ours, objects_of(items)))):
+        return None
+    return Passed.of(dumps({name: it for name, it in value.items() if name not in _OURS}), value, ResponsesBody)
 
 
-def peek(body: bytes) -> RequestPeek:
-    """The facts that decide where a request goes."""
-    return peek_value(read_json(body))
-
-
-def peek_value(value: Any) -> RequestPeek:
-    """The same of a body that was read, into which everything was put that it builds on.
-
-    Raises:
-        RequestError: No object, or one without a model.
-    """
-    sent = {name: it for name, it in value.items() if name not in _OURS} if type(value) is dict else {}
-    return peek_at(
-        value, dumps(sent), MISSING, shape=ResponsesBody, tools=_tools, asks=_asks, max_tokens=("max_output_tokens",)
-    )
+def _is_ours(item: Mapping[str, Any]) -> bool:
+    kind, seal = item.get("type"), item.get("encrypted_content")
+    return kind == TRIGGER or kind in COMPACTIONS or (kind == "reasoning" and type(seal) is str and is_ours(seal))
 
 
 def passed_options(value: Mapping[str, Any]) -> ResponsesOptions:
-    """Options that the gateway needs of a request that it does not read."""
+    """Options that the gateway needs of a request whose reader has refused it."""
     previous, given = value.get("previous_response_id"), value.get("input")
     return ResponsesOptions(
         store=value.get("store") is not False,
         previous_response_id=previous if type(previous) is str else None,
         input_items=input_items(given) if isinstance(given, str | list) else (),
     )
-
-
-def _asks(document: Mapping[str, Any]) -> Iterator[Ask]:
-    kinds = {text_of(tool, "type") or _FUNCTION for tool in objects_of(document.get("tools"))}
-    if kinds & _FUNCTIONS:
-        yield Ask.TOOLS
-    if kinds - _FUNCTIONS or any(references_in(document, SUPPLIED)):
-        yield Ask.SERVED
-    if document.get("tool_choice") not in (None, "auto") or document.get("parallel_tool_calls") is False:
-        yield Ask.CHOICE
-    if object_of(object_of(document.get("text")).get("format")).get("type", "text") != "text":
-        yield Ask.FORM
-    if object_of(document.get("reasoning")).get("effort") not in (None, "none", "minimal"):
-        yield Ask.EFFORT
-    if any(document.get(name) not in (None, False, []) for name in _STATE):
-        yield Ask.STATE
-    for name, ask in _WISHES.items():
-        if document.get(name) is not None:
-            yield ask
-    yield from _asks_of_some(document)
-    items = document.get("input")
-    if type(items) is list:
-        yield from _asks_of_items(items)
-
-
-def _asks_of_some(document: Mapping[str, Any]) -> Iterator[Ask]:
-    """What not every service of this API has."""
-    if document.get("stream") is not True:
-        yield Ask.WHOLE
-    items = objects_of(document.get("input"))
-    if not document.get("instructions") and all(item.get("role") != "developer" for item in items):
-        yield Ask.UNINSTRUCTED
-    others = (value for name, value in document.items() if name not in _USUAL)
-    if type(document.get("input")) is str or any(value is not None for value in others):
-        yield Ask.OPTIONS
-
-
-def _asks_of_items(items: list[Any]) -> Iterator[Ask]:
-    if any(references(items)):
-        yield Ask.STATE
-    for item in objects_of(items):
-        kind, seal = item.get("type"), item.get("encrypted_content")
-        if item.get("role") == "system":
-            yield Ask.UNINSTRUCTED
-        if kind == TRIGGER or kind in COMPACTIONS:
-            yield Ask.STATE
-        elif kind == "reasoning":
-            yield Ask.FOREIGN_SIGNATURES if type(seal) is str and is_ours(seal) else Ask.THOUGHTS
-
-
-def _tools(document: Mapping[str, Any]) -> tuple[Tool, ...]:
-    return tuple(map(_tool, objects_of(document.get("tools"))))
-
-
-def _tool(tool: Mapping[str, Any]) -> Tool:
-    kind = text_of(tool, "type") or _FUNCTION
-    name = text_of(object_of(tool.get("function")) or tool, "name") or kind
-    hosted = WEB_SEARCH if kind.startswith(WEB_SEARCH) else kind
-    return Tool(name, hosted="" if kind in _CLIENT_TOOLS else hosted)
 
 
 def _read(document: Mapping[str, Any]) -> Sign:

@@ -6,7 +6,7 @@ Source: https://docs.anthropic.com/en/api/messages
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final
@@ -19,7 +19,7 @@ from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN, SIGNATURE
 from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.limits import API_HEADER_CHARACTERS, API_HEADERS
 from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.features import Ask, betas_in
+from kiro_asgi.model.features import betas_in
 from kiro_asgi.model.handling import Words
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
@@ -30,9 +30,8 @@ from kiro_asgi.upstreams.anthropic import models
 from kiro_asgi.upstreams.anthropic.answer import MessageEvents, PausableTurn, may_pause, reader
 from kiro_asgi.upstreams.anthropic.blocks import API
 from kiro_asgi.upstreams.anthropic.errors import MEANINGS
-from kiro_asgi.upstreams.anthropic.models import listed_family, normalise
+from kiro_asgi.upstreams.anthropic.models import normalise
 from kiro_asgi.upstreams.anthropic.request import (
-    LAST_SAMPLED,
     WORDS,
     MessagesOptions,
     content_of,
@@ -174,22 +173,13 @@ class MessagesForwarding:
     """Requests of clients that speak the service's own API, for `kiro_asgi.upstreams.base.Forwarding`."""
 
     _endpoint: MessagesEndpoint
-    _replay_thinking: bool = True
     withheld: tuple[str, ...] = ()
     dialect: str = field(init=False, default=API)
     tagged: bool = field(init=False, default=False)
 
-    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule changes requests with *asks*; see `kiro_asgi.upstreams.anthropic.rules`."""
-        family = listed_family(model)
-        sampled = family.sampled and self._endpoint.version < LAST_SAMPLED
-        return (
-            (Ask.THOUGHTS in asks and not self._replay_thinking)
-            or (Ask.SAMPLING in asks and not sampled)
-            or (Ask.SAMPLED_TWICE in asks and family.sampled_once)
-            or Ask.BLANK_STOPS in asks
-            or (Ask.OWN_LINE in asks and is_custom(self._endpoint.endpoint))
-        )
+    def takes(self, body: bytes) -> bool:
+        """Whether it takes this *body*: any."""
+        return True
 
     def request(
         self,
@@ -280,7 +270,7 @@ class AnthropicUpstream(DirectUpstream):
 
     @forwarding.default
     def _make_forwarding(self) -> Forwarding:
-        return MessagesForwarding(self._endpoint, self.replay_thinking, self.withheld)
+        return MessagesForwarding(self._endpoint, self.withheld)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* goes along as the user's id, where there is one.

@@ -5,7 +5,7 @@ Source: https://ai.google.dev/api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 from uuid import uuid4
@@ -17,7 +17,6 @@ from kiro_asgi.failures.meanings import Own
 from kiro_asgi.failures.phrases import FORM, FORM_UNKNOWN, SIGNATURE
 from kiro_asgi.failures.remedies import Lesson
 from kiro_asgi.model.events import WEB_SEARCH
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.prompt import Attachment, Prompt
 from kiro_asgi.rendering.content import BodyContent
 from kiro_asgi.rendering.unread import unsent
@@ -111,9 +110,9 @@ class GeminiForwarding:
         """As of the upstream."""
         return self.upstream.withheld
 
-    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a setting changes a request with *asks*: signatures that are not to be handed back."""
-        return Ask.THOUGHTS in asks and not self.upstream.replay_thinking
+    def takes(self, body: bytes) -> bool:
+        """Whether it takes this *body*: any."""
+        return True
 
     def request(
         self,

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import KiroAsgiError
 from kiro_asgi.failures.members import blames_member
 from kiro_asgi.failures.remedies import Lesson
-from kiro_asgi.model.features import Ask
 from kiro_asgi.wire.json import objects_of
 
 REPLAYED: Final = "reasoning_content"
@@ -53,20 +51,6 @@ _NINE: Final = re.compile(r"tool call id\b.{0,200}\blength of 9\b", re.I | re.S)
 
 HEARD: Final = "thinking_field"
 """Feature of a remedy: the member in which the server has sent thinking, and which counts then."""
-
-
-CHAT_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
-    {
-        "max_completion_tokens": Ask.MAX_COMPLETION_TOKENS,
-        "max_tokens": Ask.MAX_TOKENS,
-        "stream_options": Ask.COUNTS,
-        "stop": Ask.STOP,
-        REPLAYED: Ask.THOUGHTS,
-        DEMANDED: Ask.THOUGHTS,
-        **dict.fromkeys(("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"), Ask.SAMPLING),
-    }
-)
-"""Field to the feature that requests use it for, where that alone does not keep them from being relayed."""
 
 
 def _is_missed(error: KiroAsgiError) -> bool:
@@ -113,16 +97,6 @@ SUMMARY: Final = "summary"
 ENCRYPTED: Final = "encrypted_content"
 """Reasoning that was sealed for another account, or has changed on its way."""
 
-RESPONSES_ASKS: Final[Mapping[str, Ask]] = MappingProxyType(
-    {
-        ENCRYPTED: Ask.THOUGHTS,
-        SUMMARY: Ask.EFFORT,
-        "reasoning": Ask.EFFORT,
-        "max_output_tokens": Ask.MAX_TOKENS,
-        **dict.fromkeys(("temperature", "top_p"), Ask.SAMPLING),
-    }
-)
-"""The same for fields, and parts of them, of the Responses API."""
 
 _UNVERIFIED: Final = re.compile(r"\bmust be verified\b", re.I)
 _BAD_SEAL: Final = re.compile(r"\bencrypted content\b.{0,100}\b(?:cannot be|not)\b", re.I | re.S)

@@ -19,7 +19,6 @@ from attrs import frozen
 from kiro_asgi.errors import UpstreamProtocolError
 from kiro_asgi.failures.report import document_of
 from kiro_asgi.failures.texts import clean
-from kiro_asgi.model.features import Ask
 from kiro_asgi.upstreams.base import Credential, ModelCard, ModelPage, UpstreamRequest
 from kiro_asgi.upstreams.models import LEVELS, limit_of, listed, read_listing
 from kiro_asgi.upstreams.openai import models
@@ -92,7 +91,6 @@ CODEX: Final = ServiceFacts(
     account_header=b"chatgpt-account-id",
     models_query=f"client_version={CLIENT_VERSION}",
     parse_models=parse_models,
-    differs=frozenset({Ask.WHOLE, Ask.UNINSTRUCTED, Ask.OPTIONS, Ask.SAMPLING, Ask.MAX_TOKENS}),
 )
 """The fields are those that the command itself sends, by its ``build_responses_request``."""
 

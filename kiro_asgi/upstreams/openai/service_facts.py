@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.upstreams.base import ModelPage
 from kiro_asgi.upstreams.headers import Headers
@@ -37,9 +36,6 @@ class ServiceFacts:
 
     parse_models: Callable[[bytes], ModelPage] | None = field(default=None, repr=False)
     """Reads its list of models; ``None`` where that has a usual form."""
-
-    differs: frozenset[Ask] = frozenset()
-    """Features that the API has and the service has not: a request with one of them is not relayed as it is."""
 
 
 _UNASKED: Final = frozenset({"stream_options"})

@@ -5,7 +5,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat, https://platform.o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -17,7 +17,6 @@ from attrs import define, evolve, field, frozen, setters, validators
 from kiro_asgi.failures.meanings import Own
 from kiro_asgi.failures.remedies import OTHER_NAMES, Lesson, Remedy
 from kiro_asgi.limits import REQUEST_DEPTH
-from kiro_asgi.model.features import Ask
 from kiro_asgi.model.handling import NO_WORDS
 from kiro_asgi.model.notes import Notes
 from kiro_asgi.model.prompt import Attachment, Image, Prompt
@@ -31,13 +30,11 @@ from kiro_asgi.upstreams.headers import JSON, Headers
 from kiro_asgi.upstreams.manifest import Configured
 from kiro_asgi.upstreams.openai import models, responses_answer, responses_request
 from kiro_asgi.upstreams.openai.adapting import (
-    CHAT_ASKS,
     CHAT_LESSONS,
     DEMANDED,
     DETAILED,
     HEARD,
     REPLAYED,
-    RESPONSES_ASKS,
     RESPONSES_LESSONS,
 )
 from kiro_asgi.upstreams.openai.answer import stages
@@ -46,15 +43,15 @@ from kiro_asgi.upstreams.openai.codex_tokens import codex_sign_in
 from kiro_asgi.upstreams.openai.content import AS_SENT, CALL_IDS, wants_short_ids
 from kiro_asgi.upstreams.openai.embeddings import OPENAI_SIZE, USUAL_SIZE, OpenAIEmbedder
 from kiro_asgi.upstreams.openai.errors import MEANINGS
-from kiro_asgi.upstreams.openai.models import efforts_of, named, refuses_sampling, wants_responses
+from kiro_asgi.upstreams.openai.models import efforts_of, named, wants_responses
 from kiro_asgi.upstreams.openai.request import API, WORDS, ChatRenderOptions, content_of, document, is_guaranteed
 from kiro_asgi.upstreams.openai.responses_request import INCLUDE, SEALED
 from kiro_asgi.upstreams.openai.rules import RULES
 from kiro_asgi.upstreams.openai.service_facts import ServiceFacts
 from kiro_asgi.upstreams.openai.settings import OpenAISettings
-from kiro_asgi.upstreams.openai.thinking import AS_SAID, CONTROLS, EFFORT
+from kiro_asgi.upstreams.openai.thinking import AS_SAID, CONTROLS
 from kiro_asgi.upstreams.settings import Setup, user_agent
-from kiro_asgi.wire.json import dumps, loads
+from kiro_asgi.wire.json import dumps, loads, object_of, objects_of
 
 ENDPOINT: Final = "https://api.openai.com/v1"
 
@@ -167,9 +164,18 @@ class ResponsesForwarding:
         """As of the upstream."""
         return self.upstream.withheld
 
-    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
-        return any(ask in asks for ask in self.upstream.adapted(model))
+    def takes(self, body: bytes) -> bool:
+        """Whether it takes this *body*: that of those who signed in only streams, and has no texts of the system among
+        the items; and earlier thinking is handed back only where it may be."""
+        signed_in, replays = self.upstream.signed_in is not None, self.upstream.replay_thinking
+        if replays and not signed_in:
+            return True
+        fields = object_of(loads(body, max_depth=REQUEST_DEPTH))
+        items = objects_of(fields.get("input"))
+        if not replays and any(item.get("type") == "reasoning" for item in items):
+            return False
+        texts = type(fields.get("input")) is str or any(item.get("role") == "system" for item in items)
+        return not signed_in or (fields.get("stream") is True and not texts)
 
     def request(
         self,
@@ -253,18 +259,6 @@ class ResponsesUpstream(OpenAIServer):
         base = self._address(credential, "").removesuffix("/codex")
         return self.get(f"{base}/wham{path}", credential)
 
-    def adapted(self, model: ModelCard) -> Iterator[Ask]:
-        """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
-        if not self.replay_thinking:
-            yield Ask.THOUGHTS
-        if self.signed_in is not None:
-            yield from self.signed_in.differs
-        if efforts_of(model.id) == ():
-            yield Ask.EFFORT
-        if refuses_sampling(model.id):
-            yield Ask.SAMPLING
-        yield from (RESPONSES_ASKS[each.feature] for each in self.remedies if each.feature in RESPONSES_ASKS)
-
     @property
     def traits(self) -> Traits:
         """What differs by the service that is asked."""
@@ -336,9 +330,9 @@ class ChatForwarding:
         """As of the upstream."""
         return self.upstream.withheld
 
-    def differs(self, asks: Set[Ask], model: ModelCard) -> bool:
-        """Whether a rule or a setting changes requests with *asks*; see `kiro_asgi.upstreams.openai.rules`."""
-        return any(ask in asks for ask in self.upstream.adapted(model))
+    def takes(self, body: bytes) -> bool:
+        """Whether it takes this *body*: any."""
+        return True
 
     def request(
         self,
@@ -433,22 +427,6 @@ class OpenAIUpstream(OpenAIServer):
     def forwarding(self) -> ChatForwarding | None:
         """How a client's own bytes go to it; ``None`` where they are not to be sent."""
         return ChatForwarding(self) if self.forwards else None
-
-    def adapted(self, model: ModelCard) -> Iterator[Ask]:
-        """Features that requests for *model* do not carry as a client of the API may ask for them, or not at all."""
-        custom = self.is_custom(self.endpoint)
-        yield Ask.MAX_TOKENS if self.max_tokens_field == "max_completion_tokens" else Ask.MAX_COMPLETION_TOKENS
-        if self._returned_thinking(custom) is not ReturnedThinking.TEXT or self.thinking_field != AS_SENT:
-            yield Ask.THOUGHTS
-        if not self.include_usage:
-            yield Ask.COUNTS
-        if self.thinking_control not in (AS_SAID, EFFORT) or self.efforts:
-            yield Ask.EFFORT
-        if not custom:
-            yield Ask.MANY_STOPS
-        if refuses_sampling(model.id):
-            yield from (Ask.SAMPLING, Ask.STOP)
-        yield from (CHAT_ASKS[each.feature] for each in self.remedies if each.feature in CHAT_ASKS)
 
     def render(self, prompt: Prompt, model: ModelCard, credential: Credential, conversation: str = "") -> Rendered:
         """Render *prompt* as a request; *conversation* is the key of OpenAI's prompt cache; no other server gets it.
