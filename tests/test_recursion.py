@@ -63,6 +63,7 @@ BOUNDED = {
         "_json_schema": REQUEST,
     },
     "dialects.gemini.shapes": {"_spelled": OWN},
+    "dialects.openai_chat.content": {"_content": PARTS, "_result": PARTS, "user_content": PARTS},
     "dialects.pieces": {"dump_value": READ},
     "failures.members": {"_without": READ},
     "dialects.schema": {
