@@ -18,7 +18,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from tests.attack import connections, embeddings, keys, paid, stored, values  # noqa: F401 - they add rows
+from tests.attack import connections, embeddings, keys, others, paid, stored, values  # noqa: F401 - they add rows
 from tests.attack.client import Client
 from tests.attack.gateway import GATEWAYS, Gateway, Services, go_first, run, services
 from tests.attack.healthy import Noticed

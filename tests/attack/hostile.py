@@ -62,6 +62,11 @@ def _named(event: Mapping[str, Any]) -> bytes:
 
 DONE: Final = b"data: [DONE]\n\n"
 
+STRICT: Final = "strict"
+"""The prompt for a server that refuses some members, and otherwise answers with the names of all that it was sent."""
+
+TIER: Final = "flex"
+
 GEMINI_USAGE: Final = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 1}
 
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1, "cache_read_input_tokens": 1}
@@ -386,6 +391,9 @@ class _Request:
     inputs: int
     """Texts to make embeddings of."""
 
+    members: Mapping[str, Any]
+    """All that it was sent, where the prompt is `STRICT`."""
+
 
 async def _read(reader: asyncio.StreamReader) -> _Request:
     head = await reader.readuntil(b"\r\n\r\n")
@@ -397,7 +405,8 @@ async def _read(reader: asyncio.StreamReader) -> _Request:
     path = first.split()[1].partition("?")[0]
     streamed = path == KIRO or "streamGenerate" in path or _STREAM.search(body) is not None
     inputs = len(json.loads(body)["input"]) if path.endswith(VECTORS) else 0
-    return _Request(path, headers, streamed, name, parameter, inputs)
+    members = json.loads(body) if name == STRICT else {}
+    return _Request(path, headers, streamed, name, parameter, inputs, members)
 
 
 async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -410,6 +419,8 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
                 await _send(writer, 404, b'{"error": {"message": "no list"}}')
             elif request.name == "quotes":
                 await _send(writer, 400, json.dumps({"error": {"message": _quoted(request)}}).encode())
+            elif request.name == STRICT and (refused := _refused(request.members)):
+                await _send(writer, 400, json.dumps({"error": {"message": refused}}).encode())
             elif request.path.endswith(VECTORS) and request.name in EMBEDDINGS:
                 await _send(writer, 200, EMBEDDINGS[request.name](request.inputs))
             elif request.name in RAW:
@@ -424,7 +435,18 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.close()
 
 
+def _refused(members: Mapping[str, Any]) -> str:
+    """What a server that knows few members says of one, in words that quote it; empty where it has nothing to say."""
+    if invented := [name for name in members if name.startswith("zzz_")]:
+        return f"Unrecognized request argument supplied: {invented[0]}"
+    if (tier := members.get("service_tier", TIER)) != TIER:
+        return f"Invalid value: '{tier}'. Supported values are: '{TIER}'."
+    return ""
+
+
 def _answer(request: _Request) -> Iterator[bytes]:
+    if request.name == STRICT:
+        return _said(request.path, [" ".join(f"sent:{name}" for name in request.members)])
     return ANSWERS[request.name](request.path, request.parameter)
 
 
