@@ -138,7 +138,7 @@ class Way:
     def rules(self) -> tuple[str, ...]:
         """Rules that would change what the service is asked, but for those about tools that it gets as they are."""
         unrepaired = self.is_served or (self.stream.relay == "unrepaired" and bool(self.prompt.tools))
-        left: tuple[str, ...] = _OF_TOOLS if unrepaired else ()
+        left: tuple[str, ...] = (*_OF_FORM, *_OF_TOOLS) if unrepaired else _OF_FORM
         if all(each.place is not None for each in self.remedies):  # they are applied to what goes through, too
             left += _ADAPTED
         return tuple(it.rule for it in self.notes if not it.rule.startswith(left))
@@ -155,6 +155,9 @@ class Way:
 
 _NAMED: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
 """Members for which a service may have another name, or none."""
+
+_OF_FORM: Final = ("turns.merged",)
+"""Rules about the gateway's own form of a conversation; the client's is its API's."""
 
 _ADAPTED: Final = ("adapted.",)
 """Beginning of the names of rules that a refusal has taught."""
