@@ -42,7 +42,7 @@ from kiro_asgi.errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from kiro_asgi.failures.members import blames_member
+from kiro_asgi.failures.members import blames_member, names_something
 from kiro_asgi.failures.phrases import (
     ASKED_OF,
     BARRING,
@@ -321,7 +321,8 @@ def error_of(report: Report, own: Own = COMMON) -> KiroAsgiError:
     )
     if issubclass(kind, UpstreamQuotaSpent):
         error.retry_after = report.renewal
-    if not report.ending and type(error) in (UpstreamFault, UpstreamError) and blames_member(error):
+    is_vague = not report.ending and type(error) in (UpstreamFault, UpstreamError)
+    if is_vague and blames_member(error) and names_something(report.message):
         # A server that reports everything with the status of a success says by its words what it refuses.
         error = UpstreamRejected(error.message, code=error.code)
     error.member = report.member

@@ -16,8 +16,14 @@ from kiro_asgi.errors import KiroAsgiError
 
 _NOT: Final = r"(?:not|n[\u2019']t)(?: yet| currently| be| been)? "
 
+_OF_THE_SERVICE: Final = (
+    r"(?:internal |server |runtime )?(?:error|exception|failure|problem|issue|condition|reason|status|end)\b"
+)
+"""What is unexpected, or unknown, about a service, and not about a member."""
+
 _NOT_TAKEN: Final = re.compile(
-    r"unknown|unsupported|unrecogni[sz]ed|unpermitted|unexpected|disallow|forbidden|prohibited|incompatible|deprecated"
+    rf"(?:unknown|unexpected)(?! {_OF_THE_SERVICE})"
+    r"|unsupported|unrecogni[sz]ed|unpermitted|disallow|forbidden|prohibited|incompatible|deprecated"
     rf"|{_NOT}(?:support|permit|allow|accept|recogni[sz]|implement|defined|known|available|compatible"
     r"|(?:a )?valid (?:param|field|arg|prop|key|option|input|member|name)|valid (?:for|with|in)\b)"
     r"|no longer (?:supported|available|accepted)|array too long|at most [0-9]+ items|may not be used"
@@ -68,6 +74,7 @@ _QUOTED: Final = re.compile(
 """Texts in quotation marks; an apostrophe within a word is none."""
 
 _NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_.$\[\]-]*+")
+_NAMED: Final = re.compile(r"[`'\"\u201c]\w|\w[_.]\w|[a-z][A-Z]")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*+")
 _STEP: Final = re.compile(r"[^.\[\]/]+")
 
@@ -106,6 +113,11 @@ def blames_member(error: KiroAsgiError) -> bool:
     if _CODE.search(error.code):
         return _VALUE_ERROR.search(message) is None
     return _VALUE_ERROR.search(message) is None and _NOT_TAKEN.search(_VALUE.sub("", message)) is not None
+
+
+def names_something(message: str) -> bool:
+    """Whether *message* has a word that is a name, and none of a language."""
+    return _NAMED.search(message) is not None
 
 
 def named_members(error: KiroAsgiError, document: Mapping[str, Any], gone: Collection[str] = ()) -> Iterator[Place]:

@@ -119,7 +119,9 @@ async def test_an_unknown_event_is_named_in_the_log(gateway, sim, caplog):
         await ask("openai", "hi", stream=True).run(gateway())
 
     said = [record.getMessage() for record in caplog.records if "event.unknown" in record.getMessage()]
-    assert said == ["answer complete, with event.unknown:fooEvent, event.unknown:bar_Event"]
+    assert said[0] == "answer complete, with event.unknown:fooEvent, event.unknown:bar_Event"
+    assert "notices=event.unknown:fooEvent,event.unknown:bar_Event " in said[1]
+    assert len(said) == 2
 
 
 async def test_a_refusal_is_found_between_texts(gateway, sim):

@@ -297,9 +297,17 @@ BROKEN = [
     pytest.param({"data": ["a"]}, id="no-entry"),
     pytest.param({"data": None}, id="no-list"),
     pytest.param([], id="list"),
-    pytest.param({"error": {"message": "no"}}, id="error"),
     pytest.param({"data": [{"index": 0, "embedding": [0] * (EMBEDDING_DIMENSIONS + 1)}]}, id="endless"),
 ]
+
+
+async def test_a_report_with_the_status_of_a_success_is_a_failure(app, sim):
+    """With the service's own words."""
+    sim.enqueue(*[json_answer(200, {"error": {"message": "out of luck"}})] * 10, operation="openai.embed")
+    refused = await embed(app, "a cat")
+
+    assert (refused.status, refused.json()["error"]["code"]) == (502, "internal")
+    assert "out of luck" in refused.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("document", BROKEN)
