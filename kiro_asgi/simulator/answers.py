@@ -88,7 +88,8 @@ def _tool_named(conversation: Conversation, name: str) -> OfferedTool | None:
     """The tool of that *name*, or without one any that starts no agent; ``None`` where it is not offered."""
     offered = conversation.tools or (WEATHER,)
     if name:
-        return next((tool for tool in offered if _plain(tool.name) == _plain(name)), None)
+        alike = [tool for tool in offered if _plain(tool.name) == _plain(name)]
+        return next((tool for tool in alike if tool.name == name), next(iter(alike), None))
     tools = [tool for tool in offered if not starts_agent(tool)]
     return wanted_tool(conversation) or next(iter(tools[::-1] if conversation.results else tools), None)
 

@@ -120,7 +120,7 @@ LEDGER = (
     ("2.6", "A tag in two pieces is seen; one that never ends is text.", ANSWERS, "test_calls_in_the_text"),
     ("2.6", "What is held is told at the end.", BRIDGE, "test_nothing_is_lost"),
     ("2.6", "Texts and calls keep their order.", BRIDGE, "test_cuts_do_not_matter"),
-    ("2.6", "Two calls of one tool have two ids.", BRIDGE, "test_ids_of_the_conversation_are_not_used_again"),
+    ("2.6", "Two calls of one tool have two ids.", "tests/stages/test_call_ids.py", "test_ids_are_unique_and_stay"),
     ("2.6", "Prose and code about a call are no call.", BRIDGE, "test_the_bridge"),
     ("2.6", "What waits is bounded.", BRIDGE, "test_a_long_passage_is_text"),
     # Names.
