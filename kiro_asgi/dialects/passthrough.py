@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from attrs import define, evolve, field, frozen
 
 from kiro_asgi.dialects.base import Dialect, ParsedRequest, ResponseMeta
-from kiro_asgi.dialects.choices import choices_of
+from kiro_asgi.dialects.choices import choices_of, length_of
 from kiro_asgi.dialects.named_models import NO_MODELS, models_named
 from kiro_asgi.dialects.structure import is_misspelt, structure_value
 from kiro_asgi.errors import KiroAsgiError, NotTheUpstream, RequestError, UpstreamProtocolError
@@ -29,7 +29,7 @@ from kiro_asgi.failures.report import described, report_in
 from kiro_asgi.limits import EVENT_BYTES, REQUEST_DEPTH
 from kiro_asgi.model.events import TokenUsage, Usage
 from kiro_asgi.model.handling import Tier
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.stages.counts import Reports
 from kiro_asgi.stages.estimate import TokenEstimator
 from kiro_asgi.stages.usage import UsageMeter
@@ -124,7 +124,8 @@ def head_of(document: Any, refusal: RequestError) -> ParsedRequest:
         raise refusal from None
     if not head.model:
         raise refusal
-    return ParsedRequest(Prompt(head.model), bool(head.stream), None, choices=choices_of(document))
+    prompt = Prompt(head.model, sampling=Sampling(length_of(document)))
+    return ParsedRequest(prompt, bool(head.stream), None, choices=choices_of(document))
 
 
 # The answer.

@@ -101,7 +101,7 @@ PHRASES: Final[tuple[Phrase, ...]] = _phrases(
                 r"\brequires moderation\b",
                 r"content (?:management|filter(?:ing)?) policy",
                 r"blocked by (?:our|the|your)?[\w ]{0,30}(?:polic(?:y|ies)|guardrails?|filters?|moderation)",
-                r"(?:flagged|violat\w+)\b.{0,60}\b(?:polic(?:y|ies)|guidelines|moderation|safety)",
+                r"(?:flagged|violat\w{1,8})\b.{0,60}\b(?:polic(?:y|ies)|guidelines|moderation|safety)",
                 r"(?:input|prompt|content|messages?) (?:was|were|has been|is) flagged",
                 r"sensitive (?:content|information|words?)",
                 r"inappropriate content",

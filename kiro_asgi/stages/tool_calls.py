@@ -76,8 +76,9 @@ class ToolCallAssembler:
                      fragments that come after are ignored.
     ``end``          After everything else, in the order of first appearance.  Where the upstream sends a call
                      twice, the one with the most complete arguments wins.
-    ``collected``    After the answer, as everything else does, each at its place: for an answer that goes out in one
-                     piece.  Where the upstream sends a call twice, the one with the most complete arguments wins.
+    ``collected``    After the answer, as everything else does, in the order of their *ends*: for an answer that goes
+                     out in one piece.  Where the upstream sends a call twice, the one with the most complete arguments
+                     wins.
     ``incremental``  Fragment by fragment.  Alternating calls wait for their turn, and so does text behind an open
                      call.  A call may be cut when part of it has been sent; nothing can be dropped as equal.
     ===============  ===============================================================================================
@@ -394,17 +395,17 @@ class AtEnd:
 
 @define
 class Collected(AtEnd):
-    """Keep all that comes from the first call on, and the best call of every id at the place of the first."""
+    """Keep all that comes after the first call, and the best call of every id at the place of the first."""
 
     _line: list[Delta | str] = field(init=False, factory=list)
     """What has come, a call by its id."""
 
-    def admits(self, call_id: str) -> bool:
-        """Always: a later call may be more complete."""
-        if call_id not in self._best:
+    def accept(self, call_id: str, verdict: Verdict) -> Iterable[Delta]:
+        """Nothing yet; its place is where the first call of its id has ended, as in an answer that is streamed."""
+        if self._best[call_id] is None:
             self.waits = True
             self._line.append(call_id)
-        return super().admits(call_id)
+        return super().accept(call_id, verdict)
 
     def queue(self, item: Delta) -> Iterable[Delta]:
         """Nothing yet."""

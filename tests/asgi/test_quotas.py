@@ -102,8 +102,8 @@ MODELS = {
 
 ALLOWED = (None, 500, 100_000)
 REMAINING = ("tokens-remaining", "remaining-tokens")
-FIELD = 20
-"""Tokens that the field itself adds, where a prompt is estimated by the bytes around it."""
+FIELD = 30
+"""Tokens that the field itself adds, where a prompt is estimated by the bytes around it, or by its text."""
 
 
 def allowing(api, model, most):

@@ -31,6 +31,7 @@ OUTSIDE: Final = ("receive", "_receive", "listen")
 LOOPS: Final = {
     "asgi/exchange/call.py:until_left": "answers",
     "asgi/protocol.py:_collect": "bodies",
+    "asgi/protocol.py:_unpacked": "bodies",
     "asgi/protocol.py:run": "lifespans",
     "apis/responses/connection.py:_read": "WebSockets",
     "inspector/site.py:_cancel_when_gone": "viewers",
@@ -123,10 +124,11 @@ async def test_answers(gateway, sim, again) -> None:
         pytest.param({"type": "http.unheard_of", "more_body": True}, id="unknown"),
     ],
 )
-async def test_bodies(gateway, again) -> None:
+@pytest.mark.parametrize("packed", [[], [(b"content-encoding", b"gzip")]], ids=["plain", "gzip"])
+async def test_bodies(gateway, again, packed) -> None:
     """One that never ends is 408 in time."""
     exchange = ask("openai", "sim:text", stream=False)
-    exchange.scope["headers"] = [it for it in exchange.scope["headers"] if it[0] != b"content-length"]
+    exchange.scope["headers"] = [*packed, *(it for it in exchange.scope["headers"] if it[0] != b"content-length")]
     receive = Again([], again)
     with anyio.fail_after(20):
         await gateway(limits={"body_timeout": 0.3})(exchange.scope, receive, exchange.send)

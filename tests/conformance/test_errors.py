@@ -82,7 +82,9 @@ def test_61_words_that_clients_look_for(clients: Clients, gateway: Gateway, name
         pytest.param("too-long", "context_length_exceeded", "This model's maximum context length", id="context"),
         pytest.param("unknown-model", "model_not_found", "The model 'no-such-model' does not exist", id="listed"),
         pytest.param("bad-model", "model_not_found", f"The model '{MODEL}' does not exist", id="refused"),
-        pytest.param("403", "upstream_credential_refused", "Your key is fine; the gateway's own", id="credential"),
+        pytest.param(
+            "token-invalid", "upstream_credential_refused", "Your key is fine; the gateway's own", id="credential"
+        ),
     ],
 )
 @pytest.mark.parametrize("api", ["chat", "responses"])

@@ -109,7 +109,7 @@ TROUBLES: Final = (
         messages=("AuthenticationError", "authentication_error"),
         retry="false",
     ),
-    _denied("403"),
+    _denied("403", "upstream_refused"),
     _denied("token-invalid"),
     _denied("suspended", "upstream_account_suspended"),
     _denied("suspicious", "upstream_account_limited"),

@@ -59,8 +59,8 @@ def test_what_waits_has_its_room() -> None:
         run(assembler, [TextDelta("x" * 50_000)] * 2)
 
 
-def test_the_order_is_that_of_first_appearance() -> None:
-    """Of calls whose pieces alternate, too."""
+def test_the_order_is_that_of_their_ends() -> None:
+    """As in an answer that is streamed, where the pieces of calls alternate."""
     pieces = [
         ToolCallFragment("a", "f", '{"x"'),
         ToolCallFragment("b", "f", "{}", stop=True),
@@ -68,4 +68,4 @@ def test_the_order_is_that_of_first_appearance() -> None:
     ]
     deltas = run(ToolCallAssembler(emission="collected"), pieces)
 
-    assert [delta.call_id for delta in deltas if type(delta) is ToolCallStart] == ["a", "b"]
+    assert [delta.call_id for delta in deltas if type(delta) is ToolCallStart] == ["b", "a"]

@@ -45,7 +45,7 @@ from kiro_asgi.model.events import WEB_SEARCH, Event, Usage, UsageSource
 from kiro_asgi.model.media_types import essence
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note
-from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, ToolChoice, ToolChoiceMode
+from kiro_asgi.model.prompt import Prompt, Thinking, ThinkingMode, Tool, ToolChoice, ToolChoiceMode
 from kiro_asgi.stages.answer import Answer
 from kiro_asgi.stages.base import Pipeline
 from kiro_asgi.stages.estimate import Estimator
@@ -137,7 +137,8 @@ class Way:
     @property
     def rules(self) -> tuple[str, ...]:
         """Rules that would change what the service is asked, but for those about tools that it gets as they are."""
-        unrepaired = self.is_served or (self.stream.relay == "unrepaired" and bool(self.prompt.tools))
+        tools = self.prompt.tools  # what the gateway runs of them is another reason, and comes before
+        unrepaired = self.is_served or (bool(tools) and (self.stream.relay == "unrepaired" or not _is_clients(tools)))
         left: tuple[str, ...] = (*_OF_FORM, *_OF_TOOLS) if unrepaired else _OF_FORM
         if all(each.place is not None for each in self.remedies):  # they are applied to what goes through, too
             left += _ADAPTED
@@ -248,9 +249,7 @@ REASONS: Final[tuple[Reason, ...]] = (
     Reason(
         "tools.calls",
         "The client has tools: the gateway repairs their calls, keeps them whole, and remembers those that were cut.",
-        lambda way: (
-            any(not tool.hosted for tool in way.prompt.tools) and way.stream.relay != "unrepaired" and not way.is_served
-        ),
+        lambda way: _is_clients(way.prompt.tools) and way.stream.relay != "unrepaired" and not way.is_served,
     ),
     Reason(
         "tools.choice",
@@ -297,6 +296,11 @@ REASONS: Final[tuple[Reason, ...]] = (
 )
 """In the order in which they are checked; the first that holds is reported.  Those behind ``tools.calls`` are known
 once the request was translated."""
+
+
+def _is_clients(tools: Iterable[Tool]) -> bool:
+    """Whether the client runs one of *tools*."""
+    return any(not tool.hosted for tool in tools)
 
 
 def _is_enforced(choice: ToolChoice) -> bool:
@@ -405,10 +409,7 @@ class PassthroughExchange:
     @property
     def expected(self) -> Usage:
         """Tokens of the prompt by its bytes, and of an answer as long as the client allows, within reason."""
-        return Usage(
-            self.prompt_tokens,
-            expected_answer(self.request.parsed.prompt.sampling.max_tokens, self.request.parsed.choices),
-        )
+        return Usage(self.prompt_tokens, expected_answer(self.request.parsed))
 
     @property
     def prompt_tokens(self) -> int:

@@ -10,6 +10,7 @@ from attrs import evolve
 from kiro_asgi.asgi.exchange.facts import Estimate, Exchange, PromptExchange
 from kiro_asgi.config import Settings, ToolSettings
 from kiro_asgi.dialects.base import ParsedRequest
+from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.limits import CHOICES
 from kiro_asgi.model.events import WEB_SEARCH
 from kiro_asgi.model.prompt import Prompt, ThinkingMode, ToolChoice, ToolChoiceMode
@@ -36,11 +37,12 @@ _ANSWER_TOKENS: Final = 4_096
 """Tokens that an answer is expected to have at most, where a limit is about to be reached."""
 
 
-def expected_answer(max_tokens: int | None, choices: int = 1) -> int:
-    """Tokens that an answer is expected to have, where the client allows *max_tokens*, or says nothing, in each of so
-    many *choices*."""
-    each = _ANSWER_TOKENS if max_tokens is None else min(max_tokens, _ANSWER_TOKENS)
-    return each * min(choices, CHOICES)
+def expected_answer(parsed: ParsedRequest) -> int:
+    """Tokens that the answers to *parsed* are expected to have: as long as the client allows, within reason, and as
+    many as it asks for."""
+    most, unread = parsed.prompt.sampling.max_tokens, parsed.prompt.unread
+    each = _ANSWER_TOKENS if most is None else min(most, _ANSWER_TOKENS)
+    return each * min(max(parsed.choices, 1 if unread is None else choices_of(unread.members)), CHOICES)
 
 
 def plan_answer(exchange: PromptExchange, parsed: ParsedRequest, estimate: Estimate, settings: Settings) -> Plan:

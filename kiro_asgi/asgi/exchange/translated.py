@@ -20,7 +20,6 @@ from kiro_asgi.asgi.protocol import Headers, Send
 from kiro_asgi.asgi.scheduling import Offload
 from kiro_asgi.config import Settings
 from kiro_asgi.dialects.base import ParsedRequest
-from kiro_asgi.dialects.choices import choices_of
 from kiro_asgi.errors import ContextTooLong, KiroAsgiError, UpstreamRejected
 from kiro_asgi.limits import CONTINUATIONS
 from kiro_asgi.model.events import Event, MessageEnd, MessageStart, Metering, StopReason, Usage, UsageSource
@@ -102,9 +101,7 @@ class TranslatedExchange:
     def expected(self) -> Usage:
         """Tokens of the prompt by an estimate, and of an answer as long as the client allows, within reason; credits
         by what they took before."""
-        prompt = self.parsed.prompt
-        choices = 1 if prompt.unread is None else choices_of(prompt.unread.members)
-        usage = Usage(self.estimate.input_tokens, expected_answer(prompt.sampling.max_tokens, choices))
+        usage = Usage(self.estimate.input_tokens, expected_answer(self.parsed))
         if not self.upstream.traits.meters:
             return usage
         amount = max(self.estimate.credits * (usage.input_tokens + usage.output_tokens), LEAST_CREDITS)

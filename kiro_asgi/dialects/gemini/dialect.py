@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
-from kiro_asgi.dialects.choices import choices_of
+from kiro_asgi.dialects.choices import choices_of, length_of
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
 from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
@@ -25,7 +25,7 @@ from kiro_asgi.dialects.schema import BodyShape
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Prompt
+from kiro_asgi.model.prompt import Prompt, Sampling
 from kiro_asgi.wire.json import dumps
 
 
@@ -112,7 +112,9 @@ class GeminiApi:
         Raises:
             RequestError: It is none.
         """
-        return ParsedRequest(Prompt(self.model), self._stream, None, choices=choices_of(read_body(body)))
+        members = read_body(body)
+        prompt = Prompt(self.model, sampling=Sampling(length_of(members)))
+        return ParsedRequest(prompt, self._stream, None, choices=choices_of(members))
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that Google gives; it names the version that answered, whatever was asked."""
