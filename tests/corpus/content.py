@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
+
+from kiro_asgi.rendering import argument_names
 
 TAGGED = re.compile(r"\s*<thinking>(.*?)</thinking>", re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -250,3 +252,9 @@ class Told:
     def holds_value(self, text: str) -> bool:
         """Whether there is a value that is *text*, and nothing besides."""
         return text in self._values
+
+
+def is_renamed(piece: Piece, notes: Iterable[str]) -> bool:
+    """Whether *piece* is the name of an argument, which is another one on the wire."""
+    is_name = piece.kind == "input" and piece.path.endswith(f".{piece.text}")
+    return is_name and argument_names.RULE in notes and argument_names.CLAUDE.fullmatch(piece.text) is None

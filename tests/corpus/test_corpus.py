@@ -25,7 +25,7 @@ from kiro_asgi.upstreams.kiro.rules import TABLE
 from kiro_asgi.upstreams.kiro.settings import KiroSettings
 from kiro_asgi.upstreams.kiro.upstream import KiroUpstream
 from tests.asgi.driver import Exchange, post
-from tests.corpus.content import Piece, Told, pieces
+from tests.corpus.content import Piece, Told, is_renamed, pieces
 from tests.corpus.entries import CORPUS, HERE, Entry
 
 PATHS = {
@@ -132,7 +132,7 @@ def notes_of(entry: Entry) -> set[str]:
 
 def unexplained(piece: Piece, notes: Iterable[str]) -> bool:
     """Whether nothing noted may have cost *piece*."""
-    return not any(rule.startswith(MAY_LOSE.get(piece.kind, ())) for rule in notes)
+    return not is_renamed(piece, notes) and not any(rule.startswith(MAY_LOSE.get(piece.kind, ())) for rule in notes)
 
 
 @each(ACCEPTED)

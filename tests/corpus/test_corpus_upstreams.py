@@ -18,7 +18,6 @@ from kiro_asgi.dialects.openai_chat.dialect import OpenAIChat
 from kiro_asgi.dialects.openai_responses.dialect import OpenAIResponses
 from kiro_asgi.dialects.unread import RULES as API_RULES
 from kiro_asgi.model.rules import Loss, Rule
-from kiro_asgi.rendering import argument_names
 from kiro_asgi.simulator.openai import read
 from kiro_asgi.simulator.openai.checks import RULES as OPENAI_CHECKS
 from kiro_asgi.simulator.request import RecordedRequest
@@ -33,7 +32,7 @@ from kiro_asgi.upstreams.openai.upstream import OpenAIUpstream
 from kiro_asgi.upstreams.settings import AnswerOptions
 from tests.asgi.conftest import settings_for
 from tests.asgi.driver import Exchange, post
-from tests.corpus.content import Piece, Told, forms, names, options, pieces
+from tests.corpus.content import Piece, Told, forms, is_renamed, names, options, pieces
 from tests.corpus.entries import CORPUS, Entry
 from tests.ways import why_translated
 
@@ -164,9 +163,9 @@ def told_by(entry: Entry, target: Target) -> list[Piece]:
 
 
 def unexplained(piece: Piece, notes: Iterable[str], rules: tuple[Rule, ...]) -> bool:
-    """Whether no rule that was noted may have cost *piece*; a name of an argument is another one on the wire."""
-    if argument_names.RULE in notes and piece.path.endswith(f".{piece.text}"):
-        return argument_names.CLAUDE.fullmatch(piece.text) is not None
+    """Whether no rule that was noted may have cost *piece*."""
+    if is_renamed(piece, notes):
+        return False
     may = [rule for rule in rules if rule.name in notes and rule.name.startswith(MAY_LOSE.get(piece.kind, ()))]
     return not any(rule.loss is Loss.CONTENT or piece.kind in ("name", "option") for rule in may)
 

@@ -28,6 +28,9 @@ __all__ = ["FAMILIES", "Family", "Use", "uses"]
 
 _PACKAGE: Final = Path(kiro_asgi.__file__).parent
 
+_REPORTS: Final = "failures/report.py"
+"""Reads reports of failures, of every service."""
+
 _COUNTS: Final = "stages/counts.py"
 """Reads counts of tokens, whether an answer is translated or relayed."""
 
@@ -72,28 +75,30 @@ def _families() -> dict[str, Family]:
         "messages": Family(
             title="Messages",
             root=_root(types, BetaMessage, *get_args(get_args(BetaRawMessageStreamEvent)[0])),
-            reads=("upstreams/anthropic", _COUNTS),
+            reads=("upstreams/anthropic", _COUNTS, _REPORTS),
             writes=("dialects/anthropic",),
         ),
         "chat": Family(
             title="Chat Completions",
             root=_root(types, ChatCompletion, ChatCompletionChunk),
-            reads=("upstreams/openai", _COUNTS),
+            reads=("upstreams/openai", _COUNTS, _REPORTS),
             writes=("dialects/openai_chat", "dialects/openai_common.py"),
         ),
         "responses": Family(
             title="Responses",
             root=_root(types, Response, *get_args(get_args(ResponseStreamEvent)[0])),
-            reads=("upstreams/openai", _COUNTS),
+            reads=("upstreams/openai", _COUNTS, _REPORTS),
             writes=("dialects/openai_responses", "dialects/openai_common.py"),
         ),
         "gemini": Family(
             title="Gemini",
             root=_root(types, GenerateContentResponse),
-            reads=("upstreams/gemini", _COUNTS),
+            reads=("upstreams/gemini", _COUNTS, _REPORTS),
             writes=("dialects/gemini",),
         ),
-        "bedrock": Family(title="Bedrock, Converse", root=_root(types, *converse), reads=("upstreams/bedrock",)),
+        "bedrock": Family(
+            title="Bedrock, Converse", root=_root(types, *converse), reads=("upstreams/bedrock", _COUNTS, _REPORTS)
+        ),
     }
 
 
