@@ -256,5 +256,5 @@ class Told:
 
 def is_renamed(piece: Piece, notes: Iterable[str]) -> bool:
     """Whether *piece* is the name of an argument, which is another one on the wire."""
-    is_name = piece.kind == "input" and piece.path.endswith(f".{piece.text}")
+    is_name = piece.kind in ("input", "schema") and piece.path.endswith(f".{piece.text}")
     return is_name and argument_names.RULE in notes and argument_names.CLAUDE.fullmatch(piece.text) is None
