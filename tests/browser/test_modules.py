@@ -241,7 +241,7 @@ REPORTED: Final = {
         "It was left out, because braces of its JSON are not closed.",
         "- Outcome: `200 tool call cut`",
     ),
-    "Once more: sim:once-503": (
+    "Told in a report: sim:once-503": (
         "↻ **tried again** `call.retried`: 2 requests were sent to services.",
         "What `kiro` said in attempt 1, with status 503:",
         "MODEL_TEMPORARILY_UNAVAILABLE",
