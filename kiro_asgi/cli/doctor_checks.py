@@ -29,6 +29,7 @@ from kiro_asgi.cli.terminal import variables_in
 from kiro_asgi.config import Settings, SettingsReading
 from kiro_asgi.errors import KiroAsgiError, StoreUnavailable, UpstreamRejected
 from kiro_asgi.extension import enabled_in
+from kiro_asgi.failures.meanings import ADDRESS
 from kiro_asgi.failures.texts import clean
 from kiro_asgi.limits import REFUSAL_BYTES
 from kiro_asgi.model.events import ContextUsage, RefusalDelta, Stop, TextDelta, ThinkingDelta, TokenUsage
@@ -573,11 +574,11 @@ class Questions:
                 lambda page: self.ask(self.upstream.models_request(self.credential, page=page)),
                 self.upstream.parse_models,
             )
-        except UpstreamRejected as error:
-            found = failed(name, error, self.advice)
-            return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         except KiroAsgiError as error:
-            return failed(name, error, self.advice)
+            found = failed(name, error, self.advice)
+            if not isinstance(error, UpstreamRejected) and error.code != ADDRESS:
+                return found
+            return evolve(found, verdict=Verdict.WARN, advice="none are listed, so every name is passed on as it is")
         self._cards = cards = tuple(card for page in listed for card in page.cards)
         names = ", ".join(clean(card.id) for card in cards[:4]) or "none"
         more = f" and {len(cards) - 4} more" if len(cards) > 4 else ""

@@ -8,6 +8,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -62,6 +63,12 @@ AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--inh-caps=-all", "--
 """Runs a command as a user without any rights, whose groups follow."""
 
 
+def require_nobody() -> None:
+    """Skip the test where that user may not read what the interpreter is made of."""
+    if subprocess.run([*AS_NOBODY, "--clear-groups", sys.executable, "-c", ""], check=False).returncode:
+        pytest.skip("another user cannot start this interpreter")
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that everybody may look into, and write to."""
@@ -74,6 +81,7 @@ def open_folder() -> Iterator[Path]:
 @as_root
 def test_where_the_owner_could_not_stay_nothing_is_changed(open_folder):
     """A file of root's in a folder that anybody may write to."""
+    require_nobody()
     path = open_folder / "gateway.toml"
     path.write_text(KEYS)
     path.chmod(0o644)
@@ -235,7 +243,7 @@ def test_a_reload_says_what_it_took_over(file, workers):
         file.unlink()
         os.mkfifo(file)
         said.append(reloaded(server))
-        assert models(server.base, "dan") == 200
+        wait_until(lambda: models(server.base, "dan") == 200)
         server.stop()
 
     assert "the settings were read anew, and nothing in them has changed" in said[0]
@@ -249,6 +257,7 @@ def test_a_reload_says_what_it_took_over(file, workers):
 @pytest.mark.timeout(120)
 def test_a_gateway_of_its_own_user_takes_over_what_root_changes(open_folder):
     """As under systemd: root owns the file, the group of the service may read it, and SIGHUP finds the change."""
+    require_nobody()
     open_folder.chmod(0o755)
     file, state = open_folder / "gateway.toml", open_folder / "state"
     file.write_text(SERVICE + KEYS)
