@@ -62,7 +62,8 @@ async def test_cut_answers_without_end_leave_a_bounded_memory():
     """R47: unique texts and call ids, by the way that answers take, cost no more than their share."""
     store = MemoryStore(entries=1_000)
     recovery = Recovery(store)
-    asked = await recovery.prepare(Prompt("m", (Turn(Role.USER, (Text("go"),)),)), "alice")
+    first = Turn(Role.USER, (Text("go"),))
+    asked = await recovery.prepare(Prompt("m", (first,)), "alice")
     before = resident()
     for number in range(5_000):
         await recovery.remember(asked, cut_answer(number))
@@ -72,7 +73,7 @@ async def test_cut_answers_without_end_leave_a_bounded_memory():
     assert resident() - before <= 16 * MIB
     for number in (0, 4_499, 4_500, 4_999):
         said = Turn(Role.ASSISTANT, (Text(f"answer {number}"),))
-        found = await recovery.prepare(Prompt("m", (said, Turn(Role.USER, (Text("?"),)))), "alice")
+        found = await recovery.prepare(Prompt("m", (first, said, Turn(Role.USER, (Text("?"),)))), "alice")
         assert bool(found.notes) is (number >= 4_500), number  # two keys an answer
 
 

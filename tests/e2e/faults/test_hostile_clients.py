@@ -147,12 +147,13 @@ async def test_odd_texts_are_answered_in_strict_json(gateway, route, stream):
 
 
 @ROUTE
-async def test_equal_keys_do_not_matter(gateway, route):
-    """R21: of equal keys one wins; the answer is a whole one, or a refusal."""
+async def test_equal_keys_are_refused(gateway, route):
+    """R21: a service may take the other one, so the message names it."""
     door = gateway()
     data = json.dumps(body()).encode().replace(b"{", b'{"max_tokens":50,"model":"x",', 1)
     exchange = await door.run(post(PATHS[route], data))
-    assert whole(route, exchange, stream=False).text == "1 2 3 "
+    assert exchange.status == 400
+    assert b"model: stands twice in one object; send it once" in exchange.content
 
 
 @ROUTE
