@@ -124,8 +124,13 @@ def head_of(document: Any, refusal: RequestError) -> ParsedRequest:
         raise refusal from None
     if not head.model:
         raise refusal
-    prompt = Prompt(head.model, sampling=Sampling(length_of(document)))
-    return ParsedRequest(prompt, bool(head.stream), None, choices=choices_of(document))
+    return unread_request(head.model, bool(head.stream), document)
+
+
+def unread_request(model: str, stream: bool, members: Mapping[str, Any]) -> ParsedRequest:
+    """A request for *model* of which only what is paid for is known, by its *members*."""
+    prompt = Prompt(model, sampling=Sampling(length_of(members)))
+    return ParsedRequest(prompt, stream, None, choices=choices_of(members))
 
 
 # The answer.

@@ -94,12 +94,7 @@ WORDS: Final[Mapping[str, Meaning]] = MappingProxyType(
         **_words(
             UpstreamTokenInvalid,
             *("invalid_api_key", "API_KEY_INVALID", "api_key_expired", "expired_api_key", "token_expired"),
-            *(
-                "ACCESS_TOKEN_EXPIRED",
-                "ACCESS_TOKEN_TYPE_UNSUPPORTED",
-                "ACCOUNT_STATE_INVALID",
-                "token_not_found_in_db",
-            ),
+            *("ACCESS_TOKEN_EXPIRED", "ACCESS_TOKEN_TYPE_UNSUPPORTED", "ACCOUNT_STATE_INVALID"),
             *("API_KEY_ANDROID_APP_BLOCKED", "API_KEY_HTTP_REFERRER_BLOCKED", "API_KEY_IOS_APP_BLOCKED"),
             *("API_KEY_IP_ADDRESS_BLOCKED", "API_KEY_SERVICE_BLOCKED", "CREDENTIALS_MISSING", "token_not_found_in_db"),
         ),
@@ -189,7 +184,7 @@ GENERAL: Final[Mapping[str, Meaning]] = MappingProxyType(
         "failedprecondition": (UpstreamRejected, "FAILED_PRECONDITION"),
         "outofrange": (UpstreamRejected, "OUT_OF_RANGE"),
         "unimplemented": (UpstreamRejected, "UNIMPLEMENTED"),
-        **dict.fromkeys(("conflict",), (UpstreamRejected, "conflict")),
+        "conflict": (UpstreamRejected, "conflict"),
         **dict.fromkeys(("notfound", "resourcenotfound", "unknownoperation"), (UpstreamRejected, "not_found")),
         **dict.fromkeys(
             (
@@ -264,9 +259,12 @@ _OTHERWISE: Final[Meaning] = (UpstreamProtocolError, "upstream.status")
 _LONG_WAIT: Final = 600.0
 """Seconds; who is to come back sooner than that has met a limit, and spent nothing."""
 
+LIMITING: Final = re.compile(r"_rate_|_rate_?limit|_throttl|_too_many_requests")
+"""Parts of a word that speak of a limit on rates."""
+
 _PARTS: Final[tuple[tuple[re.Pattern[str], Class], ...]] = (
     (re.compile(r"_auth_failure"), UpstreamTokenInvalid),
-    (re.compile(r"_rate_|_rate_?limit|_throttl|_too_many_requests"), UpstreamThrottled),
+    (LIMITING, UpstreamThrottled),
     (re.compile(r"_quota|_credit|_billing|_balance|_payment|_spend|_usage_limit|_overdue|_arrear"), UpstreamQuotaSpent),
     (re.compile(r"overload|_capacity|_busy_|_resource_exhaust"), UpstreamOverloaded),
     (

@@ -418,10 +418,8 @@ def _charged(call: RecordedCall) -> Mapping[str, Any]:
     if usage is None:
         return {}
     read = {"cache_read": usage.cache_read_tokens} if usage.cache_source is UsageSource.UPSTREAM else {}
-    took = usage.metering
-    if took is None or took.source is not UsageSource.UPSTREAM:
-        return read
-    return {**read, "credits": round(took.amount, 6)}
+    took = usage.charged_by_service
+    return read if took is None else {**read, "credits": round(took, 6)}
 
 
 def _compared(before: _Turns | None, said: _Turns) -> Mapping[str, Any]:

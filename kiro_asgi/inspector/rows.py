@@ -81,9 +81,8 @@ def _tokens(usage: Usage) -> Mapping[str, Any]:
         "input_estimated": usage.input_source is not UsageSource.UPSTREAM,
         "output_estimated": usage.output_source is not UsageSource.UPSTREAM,
     }
-    if usage.metering is None or usage.metering.source is not UsageSource.UPSTREAM:
-        return counts
-    return {**counts, "credits": round(usage.metering.amount, 6)}
+    took = usage.charged_by_service
+    return counts if took is None else {**counts, "credits": round(took, 6)}
 
 
 def detail(call: RecordedCall) -> Mapping[str, Any]:

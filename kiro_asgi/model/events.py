@@ -639,6 +639,13 @@ class Usage:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
+    def charged_by_service(self) -> float | None:
+        """What the service says that it took, in its own unit; ``None`` where it says nothing."""
+        if self.metering is None or self.metering.source is not UsageSource.UPSTREAM:
+            return None
+        return self.metering.amount
+
+    @property
     def of_answer(self) -> Usage:
         """The counts of the answer itself, without other runs."""
         if not self.side_runs:

@@ -405,8 +405,8 @@ class Measuring(ByteObserver):
         for kind, count, source in _tokens(usage):
             self.add(TOKENS, count, {**of, MODEL: model_label(plan), TOKEN_TYPE: kind, SOURCE: source})
             self.add(CLIENT_TOKENS, count, {**whose, TOKEN_TYPE: kind, SOURCE: source})
-        if usage.metering is not None and usage.metering.source is UsageSource.UPSTREAM:
-            self.add(CREDITS, usage.metering.amount, {**of, MODEL: model_label(plan)})
+        if (took := usage.charged_by_service) is not None:
+            self.add(CREDITS, took, {**of, MODEL: model_label(plan)})
         if facts.cost is not None:
             for source, cost in (("service", facts.cost.counted), ("estimate", facts.cost.estimated)):
                 if cost:

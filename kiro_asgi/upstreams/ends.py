@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kiro_asgi.errors import UpstreamError, UpstreamFault, UpstreamOverloaded, UpstreamQuotaSpent, UpstreamThrottled
+from kiro_asgi.failures.meanings import LIMITING, parts_of_word
 from kiro_asgi.failures.texts import clean
 from kiro_asgi.model.events import Notice, Stop, StopReason
 
@@ -37,10 +38,8 @@ _LONGEST: Final = 200
 _SHOWN: Final = 60
 """Characters of it that errors and notices show."""
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-
 _CLASSES: Final[tuple[tuple[re.Pattern[str], Meaning | None], ...]] = (
-    (re.compile(r"_rate_|_rate_?limit|_throttl|_too_many_requests"), UpstreamThrottled),
+    (LIMITING, UpstreamThrottled),
     (re.compile(r"_quota|_credit|_billing|_balance|_payment|_spend|_usage_limit"), UpstreamQuotaSpent),
     (re.compile(r"overload|_capacity|_busy_|_resource"), UpstreamOverloaded),
     (
@@ -112,7 +111,7 @@ def meaning_of(said: Any, known: Mapping[str, Meaning] = _NO_TABLE) -> Meaning |
     for word, meaning in known.items():
         if _key(word) == key:
             return meaning
-    parts = f"_{'_'.join(_WORD.findall(text))}_".lower()
+    parts = parts_of_word(text)
     return next((meaning for pattern, meaning in _CLASSES if pattern.search(parts)), None)
 
 
@@ -162,7 +161,7 @@ def unknown(said: Any) -> Notice:
 
 
 def _key(word: str) -> str:
-    return "".join(_WORD.findall(word)).lower()
+    return parts_of_word(word).replace("_", "")
 
 
 def _shown(said: Any) -> str:

@@ -13,19 +13,18 @@ from typing import Any, Final
 from attrs import frozen
 
 from kiro_asgi.dialects.base import DialectTraits, Encoder, ErrorReply, ParsedRequest, RequestHeaders, ResponseMeta
-from kiro_asgi.dialects.choices import choices_of, length_of
 from kiro_asgi.dialects.gemini.encoder import ArrayEncoder, SseEncoder, render
 from kiro_asgi.dialects.gemini.errors import error_reply
 from kiro_asgi.dialects.gemini.parsing import parse_count, parse_request, read_body
 from kiro_asgi.dialects.gemini.passthrough import GENERATED
 from kiro_asgi.dialects.gemini.shapes import API, CountBody, GenerateBody, camel_case
 from kiro_asgi.dialects.model_list import Listing
-from kiro_asgi.dialects.passthrough import Fault, Passed, PassthroughStage
+from kiro_asgi.dialects.passthrough import Fault, Passed, PassthroughStage, unread_request
 from kiro_asgi.dialects.schema import BodyShape
 from kiro_asgi.errors import KiroAsgiError, RequestError
 from kiro_asgi.model.message import Message
 from kiro_asgi.model.notes import Note, Notes
-from kiro_asgi.model.prompt import Prompt, Sampling
+from kiro_asgi.model.prompt import Prompt
 from kiro_asgi.wire.json import dumps
 
 
@@ -112,9 +111,7 @@ class GeminiApi:
         Raises:
             RequestError: It is none.
         """
-        members = read_body(body)
-        prompt = Prompt(self.model, sampling=Sampling(length_of(members)))
-        return ParsedRequest(prompt, self._stream, None, choices=choices_of(members))
+        return unread_request(self.model, self._stream, read_body(body))
 
     def passthrough(self, fault: Fault, meta: ResponseMeta, name: str = "") -> PassthroughStage:
         """A fresh stage for an answer that Google gives; it names the version that answered, whatever was asked."""
